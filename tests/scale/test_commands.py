@@ -126,13 +126,10 @@ def test_what_is_wrong_with_one_part_names_it(folder: Path) -> None:
     frame.with_columns(n=pl.lit(9)).write_parquet("part-2.parquet")
     frame.with_columns(M=pl.Series([[3]] * 1500)).write_parquet("part-3.parquet")
     Path("part-4.parquet").write_bytes(b"PAR1")
-    for parts, message in (
-        (["votes-0.parquet", "part-1.parquet"], "part-1.parquet has no ref, which votes-0.parquet has"),
-        (["part-1.parquet", "votes-0.parquet"], "part-1.parquet has no ref, which votes-0.parquet has"),
-    ):
+    for one, other in (("votes-0.parquet", "part-1.parquet"), ("part-1.parquet", "votes-0.parquet")):
         with pytest.raises(DataError) as caught:
-            Triplets.read_parts(parts)
-        assert str(caught.value) == f"parts must have the same columns; {message}"
+            Triplets.read_parts([one, other])
+        assert str(caught.value) == f"parts must have the same columns; of {one} and {other} only one has ref"
     with pytest.raises(DataError) as caught:
         Triplets.read_parts(["votes-0.parquet", "part-2.parquet"])
     assert str(caught.value) == ("n must lie in [0, M]; part-2.parquet, row 0 has n=9, M=3 (1500 of 3000 rows)")

@@ -92,13 +92,6 @@ def test_a_csv_may_be_written_in_many_ways(tmp_path: Path, text: str) -> None:
     assert (table.d0.tolist(), table.d1.tolist()) == ([0.1, 0.3], [0.2, 0.4])
 
 
-def test_a_column_with_values_needs_a_name(tmp_path: Path) -> None:
-    path = tmp_path / "t.csv"
-    path.write_text("n,M,d0,d1,\n1,2,0.1,0.2,x\n")
-    with pytest.raises(DataError, match="every column needs a name; column 5 of 5 has none"):
-        Triplets.read(path)
-
-
 def test_blank_lines_do_not_move_the_rows(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("n,M,d0,d1\n1,2,0.1,0.2\n\n5,2,0.1,0.2\n")

@@ -58,12 +58,10 @@ def read_frames(paths: Sequence[str | Path]) -> tuple[pl.DataFrame, Where]:
     if len(paths) == 1:
         return _named_frame(paths[0])
     frames, places = zip(*map(_named_frame, paths), strict=True)
-    first = (paths[0], frames[0].columns)
-    for part in zip(paths, (frame.columns for frame in frames), strict=True):
-        for (lacking, own), (other, columns) in ((part, first), (first, part)):
-            missing = next((name for name in columns if name not in own), None)
-            if missing is not None:
-                raise DataError(f"parts must have the same columns; {lacking} has no {missing}, which {other} has")
+    for path, frame in zip(paths, frames, strict=True):
+        odd = sorted({*frame.columns} ^ {*frames[0].columns})
+        if odd:
+            raise DataError(f"parts must have the same columns; of {paths[0]} and {path} only one has {odd[0]}")
     starts = np.cumsum([0, *map(len, frames)])
     try:
         whole = pl.concat((frame.select(frames[0].columns) for frame in frames), how="vertical_relaxed")
@@ -89,20 +87,16 @@ def _read_csv(path: Path) -> tuple[pl.DataFrame, Where]:
     # Text first: a cell that is not a number can then be named, with its row.
     frame = pl.read_csv(text.encode(), separator=separator, infer_schema=False, raise_if_empty=False)
     frame.columns = all_named(columns)
-    # Leave out blank lines, and columns without a name or a value (a comma at the end of each line).
+    # Leave out blank lines, and columns without a name: the index of pandas, or a comma at the end of each line.
     rows = np.flatnonzero(frame.select(pl.any_horizontal(pl.all().is_not_null())).to_series().to_numpy())
-    idle = [name for name in frame.columns if name.startswith("\0")]
-    # But for the first one, the index that pandas writes.
-    for place in (place for place, name in enumerate(columns) if not name and place):
-        if frame[frame.columns[place]].is_not_null().any():
-            raise DataError(f"every column needs a name; column {place + 1} of {len(columns)} has none")
+    frame = frame.select(name for name in columns if name)
     lines = len(text.splitlines()) == len(frame) + 1
 
     def where(row: int) -> str:
         # Line breaks inside cells shift the lines: only the row is named then.
         return f"row {rows[row]} (line {rows[row] + 2})" if lines else f"row {rows[row]}"
 
-    return frame.drop(idle)[rows], where
+    return frame[rows], where
 
 
 def open_csv(path: str | Path) -> TextIO:
@@ -221,7 +215,6 @@ def _series(column: Any) -> pl.Series:
 
 def check_unique(columns: list[str]) -> None:
     """Refuse a table with two columns of one name."""
-    twice = {name: count for name, count in Counter(columns).items() if count > 1}
-    if twice:
-        name, count = next(iter(twice.items()))
-        raise DataError(f"column names must differ; {name} is the name of {count} columns")
+    for name, count in Counter(columns).most_common(1):
+        if count > 1:
+            raise DataError(f"column names must differ; {name} is the name of {count} columns")
