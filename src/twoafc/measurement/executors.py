@@ -31,7 +31,6 @@ import numpy as np
 import twoafc
 from twoafc.images import ImageError, read_bytes, trace
 from twoafc.measurement.block import (
-    Batches,
     Block,
     BlockError,
     Decoded,
@@ -114,7 +113,7 @@ class LocalExecutor:
                 raise answer
             if self.here is not None:
                 try:
-                    answer = self.here.measure(block, Batches(answer, self.device))
+                    answer = self.here.measure(block, answer.on(self.device))
                 except DistanceError as error:
                     raise BlockError(block, error) from error
             yield block, answer
@@ -381,7 +380,7 @@ def prepare(job: Job) -> tuple[Ready | None, Callable[[Block], Outcome | Decoded
     measurer = Measurer(distances, device, job.proven)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
-    return ready, lambda block: measurer.measure(block, Batches(decoder.read_all(block.images), device))
+    return ready, lambda block: measurer.measure(block, decoder.read_all(block.images).on(device))
 
 
 def _require_image(path: str, known: int) -> None:

@@ -17,7 +17,6 @@ from twoafc.images import ImageError, pixel_size
 from twoafc.measurement.block import (
     NEGLIGIBLE,
     ROUNDING,
-    Batches,
     Block,
     Decoded,
     Decoder,
@@ -106,16 +105,16 @@ def _try_item(candidate: Candidate, device: str, block: Block, decoded: Decoded)
 
     The warning is for a value that is larger for a reference and itself than for the images compared with it.
     """
-    name, batches = candidate.name, Batches(decoded, device)
+    name, decoded = candidate.name, decoded.on(device)
     measurer = Measurer({name: candidate.distance}, device)
     try:
-        outcome = measurer.measure(block, batches)
+        outcome = measurer.measure(block, decoded)
     except DistanceError as error:
         raise ValueError(f"{error.message}, on {' and '.join(block.images)}") from error
     if outcome.failures:
         return outcome.failures[0].reason, []
     try:
-        alike = measurer.measure(replace(block, places=np.zeros((1, 2), dtype=np.int64)), batches)
+        alike = measurer.measure(replace(block, places=np.zeros((1, 2), dtype=np.int64)), decoded)
     except DistanceError:
         return None, []
     own, most = float(alike.values[name].max(initial=0)), float(outcome.values[name].max())
