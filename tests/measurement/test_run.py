@@ -816,16 +816,12 @@ def test_a_distance_that_would_end_the_program_says_so() -> None:
 @pytest.mark.parametrize(
     ("name", "ended"),
     [
-        ("touching", "was ended by signal 11 (Segmentation fault) in line {}"),
-        ("aborting", "was ended by signal 6 (Aborted) in line {}"),
+        ("touching", "was ended by signal 11 (Segmentation fault)"),
+        ("aborting", "was ended by signal 6 (Aborted)"),
         ("leaving", "ended with code 3"),
     ],
 )
-def test_a_distance_that_crashes_gets_one_line(
-    here: Path, capfd: pytest.CaptureFixture[str], name: str, ended: str
-) -> None:
-    line = 1 + next(at for at, text in enumerate(ODD.splitlines(), 1) if text == f"def {name}(ref, x):")
-    ended = ended.format(f"{line} of {here / 'odd.py'}") if "{}" in ended else ended
+def test_a_distance_that_crashes_gets_one_line(capfd: pytest.CaptureFixture[str], name: str, ended: str) -> None:
     assert failure(capfd, "table.csv", "--distance", f"odd:{name}", "--out", "t.csv", "--device", "cpu") == (
         f"a distance must not end its process; odd:{name} was tried, and its process {ended}; fix it, or measure "
         "without it"

@@ -13,11 +13,9 @@ import itertools
 import os
 import pickle
 import queue
-import re
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -28,7 +26,6 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-import twoafc
 from twoafc.images import ImageError, read_bytes, trace
 from twoafc.measurement.block import (
     Block,
@@ -128,7 +125,6 @@ class Process:
     def __init__(
         self,
         paths: Sequence[str] = (),  # folders to add at the end of its module search path
-        errors: IO[bytes] | None = None,  # for its standard error, and a traceback if it crashes
         name: str = "its process",  # in errors
     ) -> None:
         self.name = name
@@ -136,8 +132,7 @@ class Process:
             [sys.executable, "-c", PROGRAM, *map(str, sys.path), *paths],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=errors,
-            env=os.environ | ONE_THREAD | ({"PYTHONFAULTHANDLER": "1"} if errors else {}),
+            env=os.environ | ONE_THREAD,
             # Ctrl-C is handled by the parent, which ends its workers itself.
             process_group=0 if os.name == "posix" else None,
         )
@@ -177,28 +172,17 @@ def rehearse(text: str, block: Block) -> None:
 
     Exceptions of the distance are ignored here; they are raised by the trial in this process.
     """
-    with tempfile.TemporaryFile() as errors:
-        process = Process(errors=errors)
-        try:
-            process.ask(Job({text: text}))
-            process.ask(replace(block, wanted={text: np.arange(len(block.items))}))
-        except ChildProcessError as error:
-            errors.seek(0)
-            rule = "a distance must not end its process"
-            tried = f"{text} was tried, and {error}{_place(errors.read().decode(errors='replace'))}"
-            raise ValueError(f"{rule}; {tried}; fix it, or measure without it") from error
-        except Exception:  # a user's distance may raise anything
-            pass
-        finally:
-            process.end()
-
-
-def _place(errors: str) -> str:
-    """Return the line of a user's distance in the traceback of a crash, or ""."""
-    frames = re.findall(r'File "(.+)", line (\d+) in', errors.partition("\nCurrent thread")[2].partition("\n\n")[0])
-    ours = [file.startswith(os.path.dirname(twoafc.__file__)) for file, _ in frames]
-    file, line = frames[ours.index(True) - 1] if True in ours[1:] else ("", "")
-    return f" in line {line} of {file}" if file else ""
+    process = Process()
+    try:
+        process.ask(Job({text: text}))
+        process.ask(replace(block, wanted={text: np.arange(len(block.items))}))
+    except ChildProcessError as error:
+        rule = "a distance must not end its process"
+        raise ValueError(f"{rule}; {text} was tried, and {error}; fix it, or measure without it") from error
+    except Exception:  # a user's distance may raise anything
+        pass
+    finally:
+        process.end()
 
 
 # --- processes that a user's distance has started ---------------------------------------------------------------------
@@ -259,7 +243,7 @@ class Processes:
         with self.lock:
             if self.closed:
                 raise ChildProcessError("the run has ended")
-            process = Process(self.paths, name=self.name)
+            process = Process(self.paths, self.name)
             self.all.append(process)
         ready: Ready | None = process.ask(self.job)
         self.free.append(process)
