@@ -11,6 +11,7 @@ JSON file beside a CSV file.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import io
@@ -41,8 +42,7 @@ from twoafc.files import (
 from twoafc.measurement.block import Block, Outcome
 from twoafc.measurement.candidates import Candidate, Maker
 from twoafc.measurement.identity import Identity, require_identified, require_same
-from twoafc.measurement.plan import Plan, Shard
-from twoafc.measurement.traces import TraceArray, Traces, digest_of_traces, traces_as_text, traces_from_text
+from twoafc.measurement.plan import Plan, Shard, TraceArray, Traces
 from twoafc.table import read_frame, write_frame
 
 Values = dict[str, FloatArray]
@@ -150,18 +150,17 @@ class Earlier:
         """Return the values of the items of a plan."""
         rows = pl.DataFrame({"triplet": plan.data.table["triplet"], "row": np.arange(len(plan.data))})
         joined = self.frame.select("triplet").join(rows, on="triplet", how="left", maintain_order="left")
-        unknown = joined.filter(pl.col("row").is_null())["triplet"]
-        if len(unknown):
-            raise DataError(f"the earlier table has a triplet {unknown[0]!r}, which is not in the data set")
         row = joined["row"].to_numpy()
         values: Values = {}
         for name in self.identities:
             values[name] = np.full(plan.shape, np.nan)
             for column, (item, slot) in columns(plan, name).items():
-                if column not in self.frame.columns:
-                    raise DataError(f"the earlier table has no column {column}, which is on its card")
                 values[name][item[row], slot] = self.frame[column].cast(pl.Float64).to_numpy()
         return values
+
+
+NOTHING = Earlier(pl.DataFrame(schema={"triplet": pl.String}), {"distances": {}}, np.zeros(0, dtype=np.uint64))
+"""What there is before the first run."""
 
 
 def check_name(path: Path, *, channels: bool = False) -> None:
@@ -180,10 +179,10 @@ def check_name(path: Path, *, channels: bool = False) -> None:
         raise OSError(f"no such folder: {folder if path.is_symlink() else path.parent}")
 
 
-def read_table(path: Path, fingerprint: str) -> Earlier | None:
-    """Read an earlier table of the data with that fingerprint; None if there is no table."""
+def read_table(path: Path, fingerprint: str) -> Earlier:
+    """Read an earlier table of the data with that fingerprint; `NOTHING` if there is no table."""
     if not path.exists():
-        return None
+        return NOTHING
     remedy, read = "name another file, or remove it", _card(path)
     if read is None:
         raise DataError(f"{path} has no card that describes it; {remedy}")
@@ -291,6 +290,21 @@ def table_of(plan: Plan, values: Values, rows: BoolArray) -> pl.DataFrame:
     return plan.data.table.filter(pl.Series(rows)).hstack(distances)
 
 
+def traces_as_text(traces: TraceArray) -> str:
+    """Write traces as text."""
+    return base64.b64encode(traces.astype("<u8").tobytes()).decode()
+
+
+def traces_from_text(text: str) -> TraceArray:
+    """Read traces from text."""
+    return np.frombuffer(base64.b64decode(text, validate=True), dtype="<u8").astype(np.uint64)
+
+
+def digest_of_traces(traces: TraceArray) -> str:
+    """Return one digest of all traces, in order, for a card."""
+    return f"sha256 {hashlib.sha256(traces.astype('<u8').tobytes()).hexdigest()}"
+
+
 def traces_of(plan: Plan, traces: TraceArray, rows: BoolArray) -> TraceArray:
     """Return the traces of the images of some rows; 0 for other images."""
     result = np.zeros_like(traces)
@@ -331,21 +345,20 @@ class Journal:
         plan: Plan,
         candidates: Sequence[Candidate],
         makers: Mapping[str, list[Maker]],  # by distance, who measures it; the lists may grow during the run
-        earlier: Earlier | None,
+        earlier: Earlier,
     ) -> None:
         self.folder, self.plan, self.measuring = beside(out, "parts"), plan, makers
-        self.identities = earlier.identities if earlier else {}
-        self.identities |= {candidate.name: candidate.identity for candidate in candidates}
+        self.identities = earlier.identities | {candidate.name: candidate.identity for candidate in candidates}
         self.widths = {candidate.name: getattr(candidate.distance, "width", ()) for candidate in candidates}
-        self.makers = earlier.makers if earlier else {}
-        self.traces = Traces(plan, out, earlier.traces if earlier else None)
-        self.values = earlier.values(plan) if earlier else {}
+        self.makers = earlier.makers
+        self.traces = Traces(plan, out, earlier.traces)
+        self.values = earlier.values(plan)
         self.failures: list[ItemFailure] = []
         self.rounded: dict[str, int] = {}
         self.notes: list[str] = []
         self.random: dict[str, Maker] = {}
         self.measured = 0
-        self.changed = earlier is None
+        self.changed = earlier is NOTHING
         self._pending: list[Block] = []
         self._started, self._written = time.monotonic(), -np.inf
 
