@@ -138,13 +138,7 @@ def _text(function: Any) -> str | None:
 
 
 def resolve_device(device: str | None, precision: str) -> str:
-    """Return the requested device or, by default, a GPU if torch can use one.
-
-    Examples
-    --------
-    >>> resolve_device("cpu", "fp32")
-    'cpu'
-    """
+    """Return the requested device or, by default, a GPU if torch can use one."""
     if precision not in get_args(Precision):
         raise ValueError(f"precision must be one of {', '.join(get_args(Precision))}; got {precision!r}")
     if device is None:

@@ -369,13 +369,12 @@ def prepare(job: Job) -> tuple[Ready | None, Callable[[Block], Outcome | Decoded
 
 def _require_image(path: str, known: int) -> None:
     """Raise if the images are missing or different here; otherwise every row would be listed as a failure."""
-    rule = "images must lie under one path on all machines"
     try:
-        same = trace(read_bytes(path)) == known
+        problem = "" if trace(read_bytes(path)) == known else f"{path} is another file there"
     except ImageError as error:
-        raise ValueError(f"{rule}; {error}") from error
-    if not same:
-        raise ValueError(f"{rule}; {path} is another file there")
+        problem = str(error)
+    if problem:
+        raise ValueError(f"images must lie under one path on all machines; {problem}")
 
 
 def _listen(source: IO[bytes], messages: queue.SimpleQueue[Any]) -> None:

@@ -67,13 +67,7 @@ loses no more than that, and a long run does not write thousands of files."""
 
 
 def beside(path: Path, ending: str) -> Path:
-    """Name a file that belongs to a table.
-
-    Examples
-    --------
-    >>> beside(Path("table.parquet"), "parts").name
-    'table.parquet.parts'
-    """
+    """Name a file that belongs to a table: ``TABLE.parts``, for example."""
     return path.with_name(f"{path.name}.{ending}")
 
 
@@ -186,38 +180,38 @@ def read_table(path: Path, fingerprint: str) -> Earlier:
     remedy, read = "name another file, or remove it", _card(path)
     if read is None:
         raise DataError(f"{path} has no card that describes it; {remedy}")
-    card, traces, digest = read
+    card, digest = read
     if card["data"]["fingerprint"] != fingerprint:
         raise DataError(f"{path} was measured on other data than these; {remedy}")
     if card["sha256"] != digest:
         raise DataError(f"{path} was changed since it was measured; {remedy}")
-    return Earlier(read_frame(path)[0], card, traces_from_text(traces))
+    return Earlier(read_frame(path)[0], card, traces_from_text(card["traces"]))
 
 
 def is_changed(path: str | Path) -> bool:
     """Whether a table has a card, and was changed since it was measured."""
-    card, _, digest = _card(Path(path)) or ({"sha256": ""}, "", "")
-    return bool(card["sha256"] != digest)
+    read = _card(Path(path))
+    return read is not None and read[0]["sha256"] != read[1]
 
 
 def identities_of(path: str | Path) -> dict[str, Identity]:
     """Return what the distances of a table were measured with, by its card; empty if it has none."""
-    card, _, _ = _card(Path(path)) or ({"distances": {}}, "", "")
-    return {name: about["identity"] for name, about in card["distances"].items()}
+    read = _card(Path(path))
+    return {} if read is None else {name: about["identity"] for name, about in read[0]["distances"].items()}
 
 
 def write_table(frame: pl.DataFrame, path: Path, card: Card, traces: TraceArray) -> None:
     """Write a table with its card; after an interruption the old or the new table is there with its own card."""
-    card = {**card, "sha256": _digest_of_table(frame)}
+    card, text = {**card, "sha256": _digest_of_table(frame)}, traces_as_text(traces)
     if path.suffix == ".parquet":
-        write_frame(frame, path, metadata={KEY: json.dumps(card), TRACES: traces_as_text(traces)})
+        write_frame(frame, path, metadata={KEY: json.dumps(card), TRACES: text})
         return
-    new = {**card, "traces": traces_as_text(traces)}
-    old, text, _ = (_card(path) if path.exists() else None) or (None, "", "")
+    card["traces"] = text
+    old, _ = (_card(path) if path.exists() else None) or (None, "")
     # The new card is written before its table, and includes the old one until the table is written.
-    write_text(_json(new | {"before": old and old | {"traces": text}}), beside(path, "json"))
+    write_text(_json(card | {"before": old}), beside(path, "json"))
     write_frame(frame, path)
-    write_text(_json(new), beside(path, "json"))
+    write_text(_json(card), beside(path, "json"))
 
 
 def _digest_of_table(frame: pl.DataFrame) -> str:
@@ -225,8 +219,8 @@ def _digest_of_table(frame: pl.DataFrame) -> str:
     return hashlib.sha256(frame.write_csv().encode()).hexdigest()
 
 
-def _card(path: Path) -> tuple[Card, str, str] | None:
-    """Read the card and the traces of a table, and compute its present digest; None if it has no valid card."""
+def _card(path: Path) -> tuple[Card, str] | None:
+    """Read the card of a table, with the traces, and compute its present digest; None if it has no valid card."""
     try:
         if path.suffix == ".parquet":
             with reading_parquet(path):
@@ -236,7 +230,7 @@ def _card(path: Path) -> tuple[Card, str, str] | None:
         else:
             with open_file(beside(path, "json")) as file, open_file(path) as table:
                 card, digest = json.loads(file.read()), hashlib.sha256(table.read()).hexdigest()
-            before = card.get("before")
+            before = card.pop("before", None)
             card = before if before and before["sha256"] == digest else card
         number = card.get("format", FORMAT) if "twoafc" in card else FORMAT  # files of others may have the name
     except (pl.exceptions.PolarsError, OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -249,7 +243,7 @@ def _card(path: Path) -> tuple[Card, str, str] | None:
             dict(about["identity"]), list(about["made"])
         if digest_of_traces(traces_from_text(card["traces"])) != card["data"].get("images"):
             return None
-        return {name: about for name, about in card.items() if name not in ("before", "traces")}, card["traces"], digest
+        return card, digest
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -431,10 +425,9 @@ class Journal:
         for path in _parts_in(self.folder):
             try:
                 header, items, traces, values = self._read_part(path)
-            except FileNotFoundError:
-                continue  # a run on another machine has just finished the table
             except OSError as error:
-                self._note(path, f"could not be read ({error.strerror})")
+                if path.exists():  # otherwise a run on another machine has just finished the table
+                    self._note(path, f"could not be read ({error.strerror})")
                 continue
             except DataError:
                 raise
