@@ -96,7 +96,6 @@ def measure(
     try:
         with ending_processes(), silent, bar as show, _cluster(scheduler, workers) as client:
             warnings.filterwarnings("ignore", module=r"PIL\b")  # the list of failures reports the same
-            _check_options(data, {"folder": images, "rename": rename, "split": split, "M": M})
             opened = open_dataset(data, folder=images, rename=renaming(rename) or None, split=split, M=M, progress=show)
             result = run(
                 remove_anchors(opened, progress=show) if without_anchors else opened,
@@ -122,18 +121,6 @@ def measure(
     if result.failures:
         _print_failures(result.failures, Path(f"{out}.failures.csv") if shard is None else None)
         raise SystemExit(1)
-
-
-def _check_options(data: Path, given: dict[str, object]) -> None:
-    """Refuse an option that means nothing for the data's layout, by its name on the command line."""
-    from twoafc.datasets import options_of
-
-    known = options_of(data)
-    options = {name: "--images" if name == "folder" else f"--{name}" for name in given}
-    for name, value in given.items():
-        if value is not None and name not in known:
-            allowed = ", ".join(option for other, option in options.items() if other in known) or "none of these"
-            raise ValueError(f"{options[name]} is not for data of this layout: {data} takes {allowed}")
 
 
 def _cluster(scheduler: str | None, workers: int | None) -> AbstractContextManager[Any]:

@@ -282,25 +282,14 @@ def _fetch(file: File, path: Path, to: Path | None, progress: Progress | None, p
         if file.digest:
             raise
         # With no digest, only this shows that it is not the published file.
-        received = _received(path)
+        size, reason = format_size(path.stat().st_size), str(error).replace(str(path), file.file)
         path.unlink()
-        if kept:
-            return _fetch(file, path, to, progress, pause)
-        reason = str(error).replace(str(path), file.file)
         again = "it is not kept, and the same command downloads it again"
         raise DataError(
-            f"{file.name} was not fetched; {file.url} sent {received} ({reason}); {again}; {_otherwise(file)}"
+            f"{file.name} was not fetched; {file.url} sent {size} ({reason}); {again}; {_otherwise(file)}"
         ) from error
     path.unlink()
     return got
-
-
-def _received(path: Path) -> str:
-    """Describe a download that is not an archive."""
-    with path.open("rb") as stream:
-        start = stream.read(512).lstrip().lower()
-    what = "a web page" if start.startswith((b"<!doctype html", b"<html")) else "another file"
-    return f"{what} of {format_size(path.stat().st_size)}" if path.stat().st_size else "an empty file"
 
 
 def _download(file: File, part: Path, progress: Progress | None, pause: float) -> None:

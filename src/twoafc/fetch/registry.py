@@ -156,13 +156,7 @@ def stored(file: File, to: Path | None = None) -> Path:
 
 
 def part_of(path: Path) -> Path:
-    """Path of an incomplete download.
-
-    Examples
-    --------
-    >>> part_of(Path("cache", "a.zip")).name
-    '.a.zip.part'
-    """
+    """Path of an incomplete download."""
     return path.with_name(f".{path.name}.part")
 
 

@@ -33,15 +33,6 @@ class ArchiveError(DataError):
     """An archive that is refused, for a reason other than the disk or the folder."""
 
 
-class Member(NamedTuple):
-    """A file or folder in an archive."""
-
-    name: str
-    size: int
-    plain: bool  # neither a link nor a device
-    stream: IO[bytes] | None  # None for a folder
-
-
 class Unpacked(NamedTuple):
     """An unpacked file: its size and sha256."""
 
@@ -96,7 +87,10 @@ def _write(stream: IO[bytes], path: Path) -> Unpacked:
         return Unpacked(file.tell(), digest.hexdigest())
 
 
-def _members(raw: IO[bytes], into: Path, archive: Path, most_bytes: int) -> Iterator[Member]:
+def _members(
+    raw: IO[bytes], into: Path, archive: Path, most_bytes: int
+) -> Iterator[tuple[str, int, bool, IO[bytes] | None]]:
+    """Yield of each member its name, size, whether it is neither a link nor a device, and its bytes if it is a file."""
     start, size = raw.read(2), raw.seek(0, os.SEEK_END)
     raw.seek(0)
     if start == b"PK":
@@ -107,7 +101,7 @@ def _members(raw: IO[bytes], into: Path, archive: Path, most_bytes: int) -> Iter
             for info in opened.infolist():
                 plain = stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG, stat.S_IFDIR)
                 with opened.open(info) as stream:
-                    yield Member(info.filename, info.file_size, plain, None if info.is_dir() else stream)
+                    yield info.filename, info.file_size, plain, None if info.is_dir() else stream
         return
     require_space(into, size, f"the contents of {archive.name}")
     if start != b"\x1f\x8b":
@@ -122,7 +116,7 @@ def _members(raw: IO[bytes], into: Path, archive: Path, most_bytes: int) -> Iter
             # Otherwise the list of a million members stays in memory.
             tar.members.clear()
             content = tar.extractfile(info) if info.isreg() else None
-            yield Member(info.name, info.size, info.isreg() or info.isdir(), content)
+            yield info.name, info.size, info.isreg() or info.isdir(), content
         while limited.read(CHUNK):  # to the very end, where gzip stores its checksum
             pass
 
