@@ -251,9 +251,8 @@ def test_workers_that_do_not_stay(client: Any, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_callable_that_cannot_be_unpacked() -> None:
-    with pytest.raises(ValueError, match="unpacked") as caught:
-        Packed("mine", b"no pickle", {}).unpack("cpu")
-    assert str(caught.value).startswith("mine cannot be unpacked there (UnpicklingError: ")
+    with pytest.raises(ValueError, match=r"^UnpicklingError: "):
+        Processes(Job({"mine": Packed("mine", b"no pickle", {})}, idle=60)).start()
 
 
 def test_a_callable_that_cannot_be_sent(client: Any) -> None:
@@ -391,7 +390,7 @@ async def asynchronous(address: str) -> None:
         ClusterExecutor(client, Job({}), []).__enter__()
 
 
-def test_arguments_that_do_not_fit(client: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_arguments_that_do_not_fit(client: Any) -> None:
     assert refused(["rmse"], client=client, workers=3) == (
         "a cluster has workers of its own; found workers=3: leave it out"
     )
@@ -399,9 +398,6 @@ def test_arguments_that_do_not_fit(client: Any, capsys: pytest.CaptureFixture[st
         asyncio.run(asynchronous(client.scheduler.address))
     with pytest.raises(TypeError, match=r"^client must be a dask\.distributed\.Client; found str$"):
         measure(["rmse"], client="tcp://127.0.0.1:8786")
-    assert failure(capsys, "--scheduler", "tcp://127.0.0.1:1", "--workers", "2") == (
-        "--workers is for this machine; a cluster has workers of its own: leave one of the two out"
-    )
 
 
 def test_without_dask(client: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -271,9 +271,7 @@ async def prepare_worker(run: str, job: Job, paths: Sequence[str], dask_worker: 
     processes = _PROCESSES[run, address] = Processes(job, paths, name=f"a process of worker {address}")
     starts = [asyncio.to_thread(processes.start) for _ in range(dask_worker.state.nthreads)]
     reports = await asyncio.gather(*starts, return_exceptions=True)
-    failed = next((report for report in reports if isinstance(report, Exception)), None)
-    if failed is not None and not isinstance(failed, ValueError | ImportError | OSError):
-        raise failed
+    failed = next((report for report in reports if isinstance(report, BaseException)), None)
     return str(failed) if failed else reports[0]  # type: ignore[return-value]
 
 
@@ -321,10 +319,7 @@ class Packed:
             if _digest_of_module(importlib.import_module(module)) != digest:
                 what = f"{module} is another file there ({sys.modules[module].__file__})"
                 raise ValueError(f"{self.name} needs the same files on all machines; {what}")
-        try:
-            distance: Distance = pickle.loads(self.content)
-        except Exception as error:  # a user's object may raise anything
-            raise ValueError(f"{self.name} cannot be unpacked there ({type(error).__name__}: {error})") from error
+        distance: Distance = pickle.loads(self.content)
         if isinstance(distance, Own) and device != "cpu" and distance.takes == "torch":
             return own(distance.function, name=distance.name, takes="torch", device=device)
         return distance
@@ -335,7 +330,7 @@ def pack(name: str, distance: Distance) -> Packed:
     cloudpickle = require("cloudpickle", extra="cluster")
     try:
         content = cloudpickle.dumps(distance)
-    except Exception as error:  # likewise
+    except Exception as error:  # a user's object may raise anything
         reason = f"{type(error).__name__}: {first_line(error) if str(error) else 'no reason given'}"
         raise ValueError(f"{name} cannot be sent to workers ({reason}); give it as package.module:function") from error
     needed = _ModulesOf(io.BytesIO(content))

@@ -135,11 +135,6 @@ class Earlier:
         """The identity of each distance."""
         return {name: about["identity"] for name, about in self.card["distances"].items()}
 
-    @property
-    def makers(self) -> dict[str, list[Maker]]:
-        """By distance, the machines and libraries that measured it."""
-        return {name: list(about["made"]) for name, about in self.card["distances"].items()}
-
     def values(self, plan: Plan) -> Values:
         """Return the values of the items of a plan."""
         rows = pl.DataFrame({"triplet": plan.data.table["triplet"], "row": np.arange(len(plan.data))})
@@ -342,9 +337,12 @@ class Journal:
         earlier: Earlier,
     ) -> None:
         self.folder, self.plan, self.measuring = beside(out, "parts"), plan, makers
-        self.identities = earlier.identities | {candidate.name: candidate.identity for candidate in candidates}
+        # As on the card: by distance its identity, and the machines and libraries that have measured it.
+        self.distances = {name: about | {"made": [*about["made"]]} for name, about in earlier.card["distances"].items()}
+        for one in candidates:
+            made = self.distances[one.name]["made"] if one.name in self.distances else []
+            self.distances[one.name] = {"identity": one.identity, "made": made}
         self.widths = {candidate.name: getattr(candidate.distance, "width", ()) for candidate in candidates}
-        self.makers = earlier.makers
         self.traces = Traces(plan, out, earlier.traces)
         self.values = earlier.values(plan)
         self.failures: list[ItemFailure] = []
@@ -397,8 +395,9 @@ class Journal:
 
     def derive(self, name: str, values: FloatArray, identity: Identity) -> None:
         """Add a distance that was computed from others."""
-        self.changed = self.changed or name not in self.identities
-        self.values[name], self.identities[name] = values, identity
+        self.changed = self.changed or name not in self.distances
+        self.distances.setdefault(name, {"identity": identity, "made": []})
+        self.values[name] = values
 
     def mark_random(self, name: str, seen: str) -> None:
         """Note, and write on the card, that the values of a distance depend on the batch or on chance."""
@@ -443,10 +442,11 @@ class Journal:
             for name, about in header["distances"].items():
                 if name in self.measuring:
                     require_identified(name, self.folder, about["identity"])
-                require_same(name, self.folder, self.identities.setdefault(name, about["identity"]), about["identity"])
+                known = self.distances.setdefault(name, {"identity": about["identity"], "made": []})
+                require_same(name, self.folder, known["identity"], about["identity"])
                 self._add_makers(name, about["made"])
-                known = self.of(name)[items]
-                self.values[name][items] = np.where(np.isnan(known), values[name], known)
+                before = self.of(name)[items]
+                self.values[name][items] = np.where(np.isnan(before), values[name], before)
                 self.changed = True
 
     def _note(self, path: Path, what: str) -> None:
@@ -470,7 +470,7 @@ class Journal:
         for name, known in values.items():
             columns |= {f"{name}_{slot}": pl.Series(known[:, slot]) for slot in range(known.shape[1])}
         frame = pl.DataFrame(columns)
-        about = {name: {"identity": dict(self.identities[name]), "made": self.makers[name]} for name in values}
+        about = {name: self.distances[name] for name in values}
         header = {"format": FORMAT, "data": self._data, "distances": about}
         content = io.BytesIO()
         frame.write_parquet(content, metadata={KEY: json.dumps(header)})
@@ -496,5 +496,5 @@ class Journal:
         return header, items, traces, values
 
     def _add_makers(self, name: str, makers: list[Maker]) -> None:
-        known = self.makers.setdefault(name, [])
+        known = self.distances[name]["made"]
         known += [maker for maker in makers if maker not in known]

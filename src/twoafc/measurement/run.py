@@ -435,7 +435,7 @@ def _finish(out: Path, journal: Journal, columns: list[str], channels: Candidate
         return Measured(None, failures, notes, {}, journal.measured, plan.kind)
     table = table_of(plan, {} if channels else values, rows)
     traces = traces_of(plan, journal.traces.known, rows)
-    about = {name: {"identity": journal.identities[name], "made": journal.makers.get(name, [])} for name in columns}
+    about = {name: journal.distances[name] for name in columns}
     # No date: the same measurement gives the same card.
     data = {"layout": plan.data.name, "fingerprint": plan.data.fingerprint(), "rows": len(plan.data)}
     data |= {"in_table": len(table), "images": digest_of_traces(traces)}
