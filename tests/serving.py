@@ -167,6 +167,11 @@ def refusal(work: Callable[..., Any], *arguments: Any, **options: Any) -> str:
     return str(caught.value)
 
 
+def files_below(folder: Path) -> list[str]:
+    """Names of all files in a folder and in those inside it."""
+    return sorted(path.name for path in folder.rglob("*") if path.is_file())
+
+
 def tree(folder: Path) -> dict[str, bytes]:
     """All files of a folder but those that fetch keeps for itself."""
     files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}

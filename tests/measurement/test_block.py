@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from twoafc.images import as_float, read_pixels, trace
-from twoafc.measurement.block import Batches, Block, Decoder, items_by_size
+from twoafc.measurement.block import Block, Decoder, items_by_size
 
 
 def save(path: Path, shape: tuple[int, int], *, deep: bool = False, seed: int = 0) -> str:
@@ -29,7 +29,7 @@ def test_pixels_come_through_as_they_are(tmp_path: Path, device: str) -> None:
     decoded = pickle.loads(pickle.dumps(Decoder(0).read_all([*paths, str(tmp_path / "none.png")])))
     assert decoded.sizes == [*shapes, "no such file"]
     assert decoded.traces == [*(trace(Path(path).read_bytes()) for path in paths), 0]
-    batches = Batches(decoded, device)
+    batches = decoded.on(device)
     for numbers in ([0], [1], [2], [3, 1, 3], [4, 2]):
         batch = batches.batch(np.array(numbers))
         assert isinstance(batch, np.ndarray) == (device == "cpu")
@@ -41,7 +41,7 @@ def test_all_levels_become_the_same_numbers_on_a_device(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     levels = np.arange(256, dtype=np.uint8).reshape(16, 16)
     Image.fromarray(levels).save(tmp_path / "levels.png")
-    tensors = Batches(Decoder(0).read_all([str(tmp_path / "levels.png")]), "cpu:0")
+    tensors = Decoder(0).read_all([str(tmp_path / "levels.png")]).on("cpu:0")
     np.testing.assert_array_equal(tensors.batch(np.array([0]))[0, 0].numpy(), as_float(levels))
 
 
@@ -49,7 +49,7 @@ def test_8_and_16_bits_are_the_same_numbers_in_one_batch(tmp_path: Path) -> None
     levels = np.arange(256, dtype=np.uint8).reshape(16, 16)
     Image.fromarray(levels).save(tmp_path / "8.png")
     Image.fromarray(levels.astype(np.uint16) * 257).save(tmp_path / "16.png")
-    batches = Batches(Decoder(0).read_all([str(tmp_path / "8.png"), str(tmp_path / "16.png")]), "cpu")
+    batches = Decoder(0).read_all([str(tmp_path / "8.png"), str(tmp_path / "16.png")])
     for image in (0, 1):
         np.testing.assert_array_equal(batches.batch(np.array([image]))[0, 0], as_float(levels))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -129,13 +128,9 @@ def _print_table(states: list[State]) -> None:
 
 
 def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
-    """Align rows in columns; on a terminal that is too narrow, addresses go on lines of their own."""
+    """Align rows in columns; the last, an address, may be of any length."""
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    padded = [[cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)] for row in rows]
-    lines = [f"  {' '.join(row)}".rstrip() for row in padded]
-    if not sys.stdout.isatty() or max(map(len, lines)) <= shutil.get_terminal_size().columns:
-        return lines
-    return [line for row in padded for line in (f"  {' '.join(row[:4])}".rstrip(), f"    {row[4]}")]
+    return [f"  {' '.join(map(str.ljust, row, [*widths, 0]))}".rstrip() for row in rows]
 
 
 def _row(state: State) -> tuple[str, ...]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import faulthandler
 import sys
 import time
 import warnings
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -90,13 +89,10 @@ def measure(
     from twoafc.measurement import measure as run
 
     start = time.monotonic()
-    with suppress(OSError, ValueError):  # where standard error is no file
-        faulthandler.enable()  # a crash in somebody's distance then says where it was
     bar, silent = rate(quiet or json), warnings.catch_warnings()
     try:
-        with ending_processes(), silent, bar as show, _cluster(scheduler, workers) as client:
+        with ending_processes(), silent, bar as show, _cluster(scheduler) as client:
             warnings.filterwarnings("ignore", module=r"PIL\b")  # the list of failures reports the same
-            _check_options(data, {"folder": images, "rename": rename, "split": split, "M": M})
             opened = open_dataset(data, folder=images, rename=renaming(rename) or None, split=split, M=M, progress=show)
             result = run(
                 remove_anchors(opened, progress=show) if without_anchors else opened,
@@ -124,24 +120,10 @@ def measure(
         raise SystemExit(1)
 
 
-def _check_options(data: Path, given: dict[str, object]) -> None:
-    """Refuse an option that means nothing for the data's layout, by its name on the command line."""
-    from twoafc.datasets import options_of
-
-    known = options_of(data)
-    options = {name: "--images" if name == "folder" else f"--{name}" for name in given}
-    for name, value in given.items():
-        if value is not None and name not in known:
-            allowed = ", ".join(option for other, option in options.items() if other in known) or "none of these"
-            raise ValueError(f"{options[name]} is not for data of this layout: {data} takes {allowed}")
-
-
-def _cluster(scheduler: str | None, workers: int | None) -> AbstractContextManager[Any]:
+def _cluster(scheduler: str | None) -> AbstractContextManager[Any]:
     """Connect to a Dask cluster, before any slow work; the context gives None if there is none."""
     if scheduler is None:
         return nullcontext()
-    if workers is not None:
-        raise ValueError("--workers is for this machine; a cluster has workers of its own: leave one of the two out")
     from twoafc.measurement import connect
 
     context: AbstractContextManager[Any] = connect(scheduler)

@@ -1,5 +1,5 @@
-from .disk import Progress as Progress
-from .disk import format_size as format_size
+from .download import Progress as Progress
+from .download import format_size as format_size
 from .fetching import Got as Got
 from .fetching import State as State
 from .fetching import get as get

@@ -7,13 +7,14 @@ digest, or by the checksums inside an archive. Both show whether the file on the
 
 from __future__ import annotations
 
+import errno
 import http.client
 import os
 import re
 import ssl
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,17 +22,22 @@ from typing import IO, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 
+from rich.filesize import decimal
+
 import twoafc
 from twoafc.errors import DataError
-from twoafc.fetch.disk import Progress, format_size, require_space, write_error
 from twoafc.files import lock
 
+Progress = Callable[[int, int | None, str], None]
+"""Called with the bytes done, the total bytes if known, and a description."""
 CHUNK = 2**18
 TIMEOUT = 30.0
 ATTEMPTS = 4
 """Attempts without progress after which the download fails."""
 TEMPORARY = {408, 425, 429, 500, 502, 503, 504}
 """Status codes after which another attempt may succeed."""
+# Disk full, quota exceeded, file larger than the system allows: the remedy is the same.
+NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 AT_MOST = "the published file has {} at most: it is another file"
 
 
@@ -95,7 +101,6 @@ def _attempt(source: RemoteFile, stream: IO[bytes], part: Path, progress: Progre
         total = source.bytes if total is None else total
         if total and source.most and total > source.most:
             raise DataError(f"{source.url} has {format_size(total)}; {AT_MOST.format(format_size(source.most))}")
-        require_space(part.parent, (total or 0) - start, _name(part))
         _receive(source, response, stream, total, part, progress)
 
 
@@ -212,3 +217,17 @@ def _name(part: Path) -> str:
 
 def _reason(error: BaseException) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def write_error(error: OSError, folder: Path, what: str) -> DataError:
+    """Make the error for a failed write: why it failed, and what to do."""
+    if error.errno in NO_SPACE:
+        return DataError(
+            f"the disk is full; {what} could not be written to {folder} ({error.strerror}); free some space"
+        )
+    return DataError(f"{what} could not be written to {folder}: {error.strerror}")
+
+
+def format_size(size: int | None) -> str:
+    """Format a number of bytes, such as 244.4 MB."""
+    return "unknown" if size is None else decimal(size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import shutil
 from collections.abc import Iterable
@@ -20,8 +21,7 @@ from twoafc.distances import (
     usual_places,
 )
 from twoafc.errors import DataError
-from twoafc.fetch.disk import Progress, compare_digest, format_size, new_folder, require_space, write_error
-from twoafc.fetch.download import RemoteFile, download
+from twoafc.fetch.download import Progress, RemoteFile, download, format_size, write_error
 from twoafc.fetch.registry import (
     Archive,
     File,
@@ -124,8 +124,8 @@ def get(
             installed.append(Got(file, state.where, False, state.note))
             continue
         path = stored(file, to)
-        with new_folder(path.parent):
-            installed.append(_fetch(file, path, to, progress, pause))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        installed.append(_fetch(file, path, to, progress, pause))
     return installed
 
 
@@ -241,6 +241,22 @@ def _downloaded(path: Path) -> str:
 # Getting files
 
 
+def compare_digest(path: Path, expected: str | None, *, progress: Progress | None = None) -> tuple[str, str]:
+    """Return a file's sha256, and how the file differs from an expected digest, or ""; None expects any file."""
+    method, _, value = (expected or "sha256").partition(" ")
+    digests = {name: hashlib.new(name, usedforsecurity=False) for name in {"sha256", method}}
+    total, done = path.stat().st_size, 0
+    with path.open("rb") as stream:
+        while chunk := stream.read(2**20):
+            for digest in digests.values():
+                digest.update(chunk)
+            done += len(chunk)
+            if progress:
+                progress(done, total, f"checking {path.name}")
+    sha256, computed = digests["sha256"].hexdigest(), digests[method].hexdigest()
+    return sha256, f"its {method} is {computed}, expected {value}" if value and computed != value else ""
+
+
 def _find_copy(folder: Path, file: File) -> Path:
     """Find the copy of a file in a folder: an archive by its name, weights by their tensors."""
     named = folder / file.file
@@ -282,31 +298,26 @@ def _fetch(file: File, path: Path, to: Path | None, progress: Progress | None, p
         if file.digest:
             raise
         # With no digest, only this shows that it is not the published file.
-        received = _received(path)
+        size, reason = format_size(path.stat().st_size), str(error).replace(str(path), file.file)
         path.unlink()
-        if kept:
-            return _fetch(file, path, to, progress, pause)
-        reason = str(error).replace(str(path), file.file)
         again = "it is not kept, and the same command downloads it again"
         raise DataError(
-            f"{file.name} was not fetched; {file.url} sent {received} ({reason}); {again}; {_otherwise(file)}"
+            f"{file.name} was not fetched; {file.url} sent {size} ({reason}); {again}; {_otherwise(file)}"
         ) from error
     path.unlink()
     return got
 
 
-def _received(path: Path) -> str:
-    """Describe a download that is not an archive."""
-    with path.open("rb") as stream:
-        start = stream.read(512).lstrip().lower()
-    what = "a web page" if start.startswith((b"<!doctype html", b"<html")) else "another file"
-    return f"{what} of {format_size(path.stat().st_size)}" if path.stat().st_size else "an empty file"
-
-
 def _download(file: File, part: Path, progress: Progress | None, pause: float) -> None:
     # An archive of images unpacks to about its own size, and is removed only afterwards.
     needed = (size_of(file) or 0) * (2 if isinstance(file, Archive) else 1)
-    require_space(part.parent, needed - (part.stat().st_size if part.is_file() else 0), file.file)
+    needed -= part.stat().st_size if part.is_file() else 0
+    free = shutil.disk_usage(part.parent).free
+    if needed > free:
+        raise DataError(
+            f"there is no space for {file.file}; it needs {format_size(needed)} and {part.parent} has "
+            f"{format_size(free)} left; free some, or name another folder with --to"
+        )
     try:
         most = file.most_bytes if isinstance(file, Archive) else None
         source = RemoteFile(file.url, file.bytes, most)
@@ -355,11 +366,10 @@ def _install(archive: Archive, packed: Path, to: Path | None, sha256: str, progr
 def _copy(source: Path, path: Path) -> None:
     if path.exists() and path.samefile(source):
         return
-    with new_folder(path.parent):
-        require_space(path.parent, source.stat().st_size, path.name)
-        try:
-            with durable_file(path) as partial:
-                shutil.copyfile(source, partial)
-        except OSError as error:
-            cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
-            raise write_error(cause, path.parent, path.name) from error
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with durable_file(path) as partial:
+            shutil.copyfile(source, partial)
+    except OSError as error:
+        cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
+        raise write_error(cause, path.parent, path.name) from error

@@ -14,7 +14,7 @@ from typing import Any
 
 from twoafc.distances import ALIASES, DISTANCES, NEEDS, Published, cache_folder, published
 from twoafc.errors import DataError
-from twoafc.fetch.disk import read_json, write_json
+from twoafc.files import write_text
 
 HIDDEN = ".twoafc"
 """Folder inside a data set's own, for receipts, checksums and incomplete archives."""
@@ -156,13 +156,7 @@ def stored(file: File, to: Path | None = None) -> Path:
 
 
 def part_of(path: Path) -> Path:
-    """Path of an incomplete download.
-
-    Examples
-    --------
-    >>> part_of(Path("cache", "a.zip")).name
-    '.a.zip.part'
-    """
+    """Path of an incomplete download."""
     return path.with_name(f".{path.name}.part")
 
 
@@ -178,3 +172,17 @@ def remember(archive: Archive, folder: Path) -> None:
 
 def _remembered() -> dict[str, Any]:
     return read_json(data_folder() / "folders.json") or {}
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Read a note; None if there is none, or if it cannot be read."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def write_json(path: Path, note: dict[str, Any]) -> None:
+    """Write a note completely or not at all."""
+    write_text(json.dumps(note, indent=1), path)

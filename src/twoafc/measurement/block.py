@@ -76,7 +76,23 @@ class Decoded(NamedTuple):
 
     sizes: list[Size | str]  # of each image, or the reason why it cannot be read
     traces: list[int]
-    stacks: dict[Size, tuple[list[int], Pixels]]  # by size, the numbers of its images and their pixels (N, 3, H, W)
+    rows: IntArray  # of each image, its place among those of its size
+    stacks: dict[Size | str, Any]  # by size, pixels (N, 3, H, W): arrays, or tensors on a device
+
+    def on(self, device: str) -> Decoded:
+        """Copy the pixels to a device; on the CPU they stay arrays."""
+        if device == "cpu":
+            return self
+        return self._replace(stacks={size: _on_device(pixels, device) for size, pixels in self.stacks.items()})
+
+    def batch(self, images: IntArray) -> Batch:
+        """Return images of one size, by their numbers in the block, as one float batch in [0, 1]."""
+        stack, rows = self.stacks[self.sizes[images[0]]], self.rows[images]
+        if isinstance(stack, np.ndarray):
+            return as_float(stack[rows])
+        import torch
+
+        return stack[torch.from_numpy(rows).to(stack.device)]
 
 
 class Decoder:
@@ -102,20 +118,17 @@ class Decoder:
 
     def read_all(self, paths: Sequence[str]) -> Decoded:
         """Decode the images of a block."""
-        sizes: list[Size | str] = []
-        traces: list[int] = []
-        by_size: dict[Size, tuple[list[int], list[Pixels]]] = {}
-        for number, (pixels, file_trace) in enumerate(map(self.read, paths)):
-            traces.append(file_trace)
-            if isinstance(pixels, str):
-                sizes.append(pixels)
-                continue
-            size = (pixels.shape[1], pixels.shape[2])
-            sizes.append(size)
-            numbers, stack = by_size.setdefault(size, ([], []))
-            numbers.append(number)
-            stack.append(pixels)
-        return Decoded(sizes, traces, {size: (numbers, _stacked(all_)) for size, (numbers, all_) in by_size.items()})
+        read = [self.read(path) for path in paths]
+        sizes = [pixels if isinstance(pixels, str) else (pixels.shape[1], pixels.shape[2]) for pixels, _ in read]
+        rows = np.zeros(len(paths), dtype=np.int64)
+        by_size: dict[Size | str, list[Pixels]] = {}
+        for number, (pixels, _) in enumerate(read):
+            if not isinstance(pixels, str):
+                alike = by_size.setdefault(sizes[number], [])
+                rows[number] = len(alike)
+                alike.append(pixels)
+        stacks = {size: _stacked(alike) for size, alike in by_size.items()}
+        return Decoded(sizes, [file_trace for _, file_trace in read], rows, stacks)
 
 
 def _stacked(images: Sequence[Pixels]) -> Pixels:
@@ -124,27 +137,6 @@ def _stacked(images: Sequence[Pixels]) -> Pixels:
         images = [image if image.dtype == np.uint16 else image.astype(np.uint16) * np.uint16(257) for image in images]
     stack: Pixels = np.stack(images)  # type: ignore[assignment]
     return stack
-
-
-class Batches:
-    """Batches in [0, 1] of a block's images: arrays on the CPU, tensors on another device."""
-
-    def __init__(self, decoded: Decoded, device: str) -> None:
-        self.sizes, self.traces = decoded.sizes, decoded.traces
-        self.rows = np.zeros(len(decoded.sizes), dtype=np.int64)
-        self.stacks: dict[Size | str, Any] = {}
-        for size, (numbers, pixels) in decoded.stacks.items():
-            self.rows[numbers] = np.arange(len(numbers))
-            self.stacks[size] = pixels if device == "cpu" else _on_device(pixels, device)
-
-    def batch(self, images: IntArray) -> Batch:
-        """Return images of one size, by their numbers in the block, as one float batch."""
-        stack, rows = self.stacks[self.sizes[images[0]]], self.rows[images]
-        if isinstance(stack, np.ndarray):
-            return as_float(stack[rows])
-        import torch
-
-        return stack[torch.from_numpy(rows).to(stack.device)]
 
 
 def _on_device(pixels: Pixels, device: str) -> Any:
@@ -168,25 +160,33 @@ class Measurer:
         self.distances, self.proven = distances, set(proven)
         self.pixels = pixels_per_call(device)
 
-    def measure(self, block: Block, batches: Batches) -> Outcome:
+    def measure(self, block: Block, decoded: Decoded) -> Outcome:
         """Measure a block; raise `DistanceError` if a distance fails."""
-        groups, failures = items_by_size(block, batches.sizes)
-        roles = range(block.places.shape[1])
-        shapes = {name: (len(items), len(roles) - 1, *self.width(name)) for name, items in block.wanted.items()}
+        groups, failures = items_by_size(block, decoded.sizes)
+        slots = block.places.shape[1] - 1
+        shapes = {name: (len(items), slots, *self.width(name)) for name, items in block.wanted.items()}
         values = {name: np.full(shape, np.nan) for name, shape in shapes.items()}
+        for name, items, batches in self._calls(block, decoded, groups):
+            result = self._values(name, batches, items)
+            if isinstance(result, str):
+                failures += [BlockFailure(item, -1, result) for item in items.tolist()]
+            else:
+                values[name][np.searchsorted(block.wanted[name], items)] = result
+        rounded = {name: int((known < 0).sum()) for name, known in values.items()}
+        return Outcome({name: np.maximum(d, 0) for name, d in values.items()}, failures, decoded.traces, rounded)
+
+    def _calls(
+        self, block: Block, decoded: Decoded, groups: Mapping[Size, IntArray]
+    ) -> Iterator[tuple[str, IntArray, list[Batch]]]:
+        """Yield distances with the items and images of one call; distances share the batches."""
         for (height, width), members in groups.items():
             step = max(1, self.pixels // (height * width))
-            for names, items in _together(block.wanted, members):
-                for some in np.split(items, range(step, len(items), step)):
-                    given = [batches.batch(block.places[some, role]) for role in roles]
-                    for name in names:
-                        result = self._values(name, given, some)
-                        if isinstance(result, str):
-                            failures += [BlockFailure(item, -1, result) for item in some.tolist()]
-                        else:
-                            values[name][np.searchsorted(block.wanted[name], some)] = result
-        rounded = {name: int((known < 0).sum()) for name, known in values.items()}
-        return Outcome({name: np.maximum(d, 0) for name, d in values.items()}, failures, batches.traces, rounded)
+            for items in np.split(members, range(step, len(members), step)):
+                batches = [decoded.batch(images) for images in block.places[items].T]
+                for name, wanted in block.wanted.items():
+                    here = np.isin(items, wanted)
+                    if here.any():
+                        yield name, items[here], batches if here.all() else [batch[here] for batch in batches]
 
     def width(self, name: str) -> tuple[int, ...]:
         """Return the shape of a distance's result for one pair: empty, or the number of channels."""
@@ -202,8 +202,7 @@ class Measurer:
             if message.startswith(WRONG_SHAPE):
                 raise DistanceError(message, items.tolist()) from error
             black = [batch[:1] * 0 for batch in batches]
-            reason = None if size in self.proven else cannot_take(name, distance, black)
-            if reason and self._still_works(name, black):
+            if size not in self.proven and (reason := cannot_take(name, distance, black)):
                 return reason
             message = f"{name} raised {type(error).__name__}: {message}"
             raise DistanceError(message, _culprits(distance, batches, items)) from error
@@ -212,24 +211,9 @@ class Measurer:
             _check_values(name, values, items, image, self.width(name))
         return np.stack(results, axis=1)
 
-    def _still_works(self, name: str, black: list[Batch]) -> bool:
-        """Whether a distance still accepts a size that it has accepted before; if not, the distance is broken."""
-        known = next((size for other, size in self.proven if other == name), None)
-        if known is None:
-            return True
-        dot = black[0][:, :, :1, :1]  # an array or a tensor, on the right device
-        images = np.tile(dot, (1, 1, *known)) if isinstance(dot, np.ndarray) else dot.repeat(1, 1, *known)
-        return cannot_take(name, self.distances[name], [images] * len(black)) is None
-
 
 def pixels_per_call(device: str) -> int:
-    """Return the largest number of pixels of one role in a call, which limits memory.
-
-    Examples
-    --------
-    >>> pixels_per_call("cpu") // 64**2, pixels_per_call("cuda") // 64**2
-    (128, 2048)
-    """
+    """Return the largest number of pixels of one role in a call, which limits memory."""
     return 2**19 if device == "cpu" else 2**23
 
 
@@ -261,16 +245,6 @@ def cannot_take(name: str, distance: Distance, batches: list[Batch]) -> str | No
         kind = "" if isinstance(error, ValueError) and str(error) else f"{type(error).__name__}: "
         return f"{name} cannot measure images of {height} x {width} pixels ({kind}{first_line(error)})"
     return None
-
-
-def _together(wanted: Mapping[str, IntArray], members: IntArray) -> Iterator[tuple[list[str], IntArray]]:
-    """Group the distances that want the same items, so that their batches are made once."""
-    groups: dict[bytes, tuple[list[str], IntArray]] = {}
-    for name, items in wanted.items():
-        chosen = np.intersect1d(items, members)
-        if len(chosen):
-            groups.setdefault(chosen.tobytes(), ([], chosen))[0].append(name)
-    yield from groups.values()
 
 
 def _call(distance: Distance, batches: list[Batch]) -> list[FloatArray]:

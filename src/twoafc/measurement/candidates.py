@@ -63,8 +63,6 @@ def make_candidates(
     whole text if ``func`` is a distance of the package or requested twice; one of another library by its whole text,
     ``piq:ssim``. In a mapping the caller chooses the names. `earlier` are distances that the table has already.
     """
-    if isinstance(requested, str) or callable(requested):
-        raise TypeError("distances must be a list, or a mapping of name to distance; found a single one")
     if not requested:
         raise ValueError("name at least one distance to measure")
     functions = list(requested.values()) if isinstance(requested, Mapping) else list(requested)
@@ -140,13 +138,7 @@ def _text(function: Any) -> str | None:
 
 
 def resolve_device(device: str | None, precision: str) -> str:
-    """Return the requested device or, by default, a GPU if torch can use one.
-
-    Examples
-    --------
-    >>> resolve_device("cpu", "fp32")
-    'cpu'
-    """
+    """Return the requested device or, by default, a GPU if torch can use one."""
     if precision not in get_args(Precision):
         raise ValueError(f"precision must be one of {', '.join(get_args(Precision))}; got {precision!r}")
     if device is None:
@@ -222,8 +214,6 @@ def split_fused(
     requested: Sequence[Requested] | Mapping[str, Requested], device: str, precision: str
 ) -> tuple[Sequence[Requested] | Mapping[str, Requested], list[FusedFile]]:
     """Replace fused distances, requested as NAME.npz, by those of their parts that are not requested themselves."""
-    if isinstance(requested, str) or not isinstance(requested, Sequence | Mapping):
-        return requested, []  # refused by `make_candidates`
     named = requested.items() if isinstance(requested, Mapping) else [(None, item) for item in requested]
     plain: dict[str, Requested] = {}
     files: list[FusedFile] = []

@@ -21,9 +21,8 @@ from twoafc.errors import DataError
 from twoafc.files import read_archive, require_format, save_archive
 from twoafc.measurement.candidates import CHANNELS, Candidate, Requested
 from twoafc.measurement.identity import Identity
-from twoafc.measurement.journal import FORMAT, Card, Earlier, Values
-from twoafc.measurement.plan import Plan
-from twoafc.measurement.traces import TraceArray
+from twoafc.measurement.journal import FORMAT, NOTHING, Card, Earlier, Values
+from twoafc.measurement.plan import Plan, TraceArray
 from twoafc.table import Votes, as_votes
 
 KIND = "channels"
@@ -32,11 +31,11 @@ NETWORKS = [name for name, module in DEEP.items() if module == "lpips"]
 
 def channels_of(requested: Sequence[Requested] | Mapping[str, Requested]) -> dict[str, Requested]:
     """Turn the name of an LPIPS distance into the text that makes its channels."""
-    names = [*requested] if isinstance(requested, Sequence) and not isinstance(requested, str) else []
+    names = [*requested]
     network = ALIASES.get(names[0], names[0]) if len(names) == 1 and isinstance(names[0], str) else None
     if network not in NETWORKS:
-        listed = ", ".join(map(str, names)) or requested
-        raise ValueError(f"channels are those of one distance, {', '.join(NETWORKS)}; found {listed}")
+        found = ", ".join(map(str, names)) or "none"
+        raise ValueError(f"channels are those of one distance, {', '.join(NETWORKS)}; found {found}")
     return {network: f"{network}{CHANNELS}"}
 
 
@@ -124,10 +123,10 @@ def read_channels(path: str | Path) -> MeasuredChannels:
     raise DataError(f"{path} is not a whole file of channels; remove it, and measure again")
 
 
-def earlier_channels(path: Path, fingerprint: str) -> MeasuredChannels | None:
-    """Read an earlier file of channels of the data with that fingerprint; None if there is no file."""
+def earlier_channels(path: Path, fingerprint: str) -> Earlier:
+    """Read an earlier file of channels of the data with that fingerprint; `NOTHING` if there is no file."""
     if not path.exists():
-        return None
+        return NOTHING
     earlier = read_channels(path)
     if earlier.card["data"]["fingerprint"] != fingerprint:
         raise DataError(f"{path} was measured on other data than these; name another file, or remove it")

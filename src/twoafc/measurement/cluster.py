@@ -44,8 +44,6 @@ RETRIES = 2
 """How often a block is tried again if its process has died; Dask itself tolerates the loss of some workers."""
 UNDONE = ("pending", "lost", "cancelled")
 """States of a block whose result is gone, without an error of its own."""
-TRIALS = 3
-"""How often to wait for new workers, if all leave while they are prepared."""
 IDLE = 60.0
 """Seconds after which a process without a block ends, since its client may have been killed."""
 PATIENCE = 300.0
@@ -155,14 +153,8 @@ class ClusterExecutor:
 
     def _lost(self, future: Any) -> Exception:
         """Return the error that explains why a block has no result."""
-        from distributed import KilledWorker
-
         self._require_scheduler()
         error = future.exception() if future.status == "error" else None
-        if isinstance(error, KilledWorker):
-            lost = error.allowed_failures + 1
-            count = "1 worker was lost," if lost == 1 else f"{lost} workers were lost, the last of them"
-            return ChildProcessError(f"{count} {error.last_worker.address}")
         if isinstance(error, OSError | ValueError | ImportError):
             return error
         return OSError(f"the cluster at {self.address} gave up a block ({type(error).__name__}: {error})")
@@ -184,14 +176,12 @@ class ClusterExecutor:
 
     def _wait_for_workers(self) -> None:
         """Wait for workers, and prepare all of them."""
-        for _ in range(TRIALS):
-            # Submitting a task makes an adaptive cluster start workers; asking for them does not.
-            hello = self.client.submit(version, "twoafc", pure=False, key=f"twoafc-hello-{uuid.uuid4().hex}")
-            self._wait(hello.done)
-            self._prepare([*self._ask(self.client.nthreads)])
-            if self.ready:
-                return
-        raise ConnectionError(f"the workers at {self.address} leave as soon as they are asked for something")
+        # Submitting a task makes an adaptive cluster start workers; asking for them does not.
+        hello = self.client.submit(version, "twoafc", pure=False, key=f"twoafc-hello-{uuid.uuid4().hex}")
+        self._wait(hello.done)
+        self._prepare([*self._ask(self.client.nthreads)])
+        if not self.ready:
+            raise ConnectionError(f"the workers at {self.address} leave as soon as they are asked for something")
 
     def _prepare(self, workers: list[str]) -> None:
         """Send workers the job, and check that they agree with the others; workers that have left are skipped."""
@@ -281,9 +271,7 @@ async def prepare_worker(run: str, job: Job, paths: Sequence[str], dask_worker: 
     processes = _PROCESSES[run, address] = Processes(job, paths, name=f"a process of worker {address}")
     starts = [asyncio.to_thread(processes.start) for _ in range(dask_worker.state.nthreads)]
     reports = await asyncio.gather(*starts, return_exceptions=True)
-    failed = next((report for report in reports if isinstance(report, Exception)), None)
-    if failed is not None and not isinstance(failed, ValueError | ImportError | OSError):
-        raise failed
+    failed = next((report for report in reports if isinstance(report, BaseException)), None)
     return str(failed) if failed else reports[0]  # type: ignore[return-value]
 
 
@@ -331,10 +319,7 @@ class Packed:
             if _digest_of_module(importlib.import_module(module)) != digest:
                 what = f"{module} is another file there ({sys.modules[module].__file__})"
                 raise ValueError(f"{self.name} needs the same files on all machines; {what}")
-        try:
-            distance: Distance = pickle.loads(self.content)
-        except Exception as error:  # a user's object may raise anything
-            raise ValueError(f"{self.name} cannot be unpacked there ({type(error).__name__}: {error})") from error
+        distance: Distance = pickle.loads(self.content)
         if isinstance(distance, Own) and device != "cpu" and distance.takes == "torch":
             return own(distance.function, name=distance.name, takes="torch", device=device)
         return distance
@@ -345,7 +330,7 @@ def pack(name: str, distance: Distance) -> Packed:
     cloudpickle = require("cloudpickle", extra="cluster")
     try:
         content = cloudpickle.dumps(distance)
-    except Exception as error:  # likewise
+    except Exception as error:  # a user's object may raise anything
         reason = f"{type(error).__name__}: {first_line(error) if str(error) else 'no reason given'}"
         raise ValueError(f"{name} cannot be sent to workers ({reason}); give it as package.module:function") from error
     needed = _ModulesOf(io.BytesIO(content))
@@ -373,13 +358,7 @@ def _digest_of_module(module: Any) -> str:
 
 
 def is_library(path: str) -> bool:
-    """Whether a file or folder belongs to Python or to an installed package.
-
-    Examples
-    --------
-    >>> is_library(os.__file__), is_library("/home/me/distances")
-    (True, False)
-    """
+    """Whether a file or folder belongs to Python or to an installed package."""
     folders = {os.path.realpath(folder) for name, folder in sysconfig.get_paths().items() if "lib" in name}
     where = os.path.realpath(path)
     return "site-packages" in where or any(where == folder or where.startswith(folder + os.sep) for folder in folders)
@@ -417,7 +396,7 @@ def connect(scheduler: str) -> Iterator[Any]:
             kind = asyncio.run(_kind(address))
         except Exception as error:  # an address may be wrong in many ways
             remedy = "give its address, such as tcp://10.0.0.1:8786, or its scheduler file"
-            raise ConnectionError(f"cannot reach the scheduler at {address} ({_reason(error)}); {remedy}") from error
+            raise ConnectionError(f"cannot reach the scheduler at {address} ({first_line(error)}); {remedy}") from error
         if kind != "Scheduler":
             raise ConnectionError(f"--scheduler is the address of a scheduler; at {address} is a {kind.lower()}")
         with distributed.Client(address, timeout=CONNECT, set_as_default=False, name="twoafc") as client:
@@ -442,11 +421,3 @@ async def _kind(address: str) -> str:
     secrets = distributed.Security().get_connection_args("client")
     async with distributed.rpc(address, timeout=CONNECT, connection_args=secrets) as there:
         return str((await asyncio.wait_for(there.identity(), CONNECT))["type"])
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, TimeoutError) or str(error).startswith("Timed out"):
-        return f"no answer within {CONNECT} s"
-    if isinstance(error, MemoryError):  # the first bytes of another protocol, read as the length of a message
-        return "what answers is not a scheduler; is it the port of a dashboard?"
-    return first_line(error)

@@ -7,8 +7,7 @@ the same whatever else is in the batch; it takes images in [0, 1] and does not c
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoafc.arrays import FloatArray
-from twoafc.distances import Distance, Kind, OneByOne, Own, as_array, call_with_copies, detect_kind, wrong_shape
+from twoafc.distances import Distance, OneByOne, Own, as_array, call_with_copies, detect_kind, wrong_shape
 from twoafc.measurement.block import ROUNDING, most_unlike
 from twoafc.worlds import LEAST_CONTRAST, Images, distort, photograph
 
@@ -26,10 +25,6 @@ DISTORTIONS = ("noise", "blur", "jpeg")
 STRENGTHS = (0.1, 0.3, 0.6, 1.0)
 LARGER = (96, 128, 176, 224, 256)
 """Sizes to try if the requested one is too small."""
-RANGES: dict[str, Callable[[Images], Images]] = {
-    "[0, 255]": lambda images: 255 * images,
-    "[-1, 1]": lambda images: 2 * images - 1,
-}
 SAME, ZERO = ROUNDING, 1e-3
 """Tolerances relative to the change of a value by distortion: SAME for rounding, ZERO for rounding that a root or an
 angle has made larger."""
@@ -105,25 +100,30 @@ def check_distance(f: Distance, *, size: int = 64, seed: int = 0) -> Report:
         return _report(_subject(f), size, seed)
 
 
-def _report(subject: Subject, size: int, seed: int) -> Report:
-    used, reason = _working_size(subject, size, seed)
-    if used is None:
-        return Report(subject.name, size, None, (reason,))
-    problems, notes = [], [reason] * bool(reason)
-    trial = _trial(subject, used, seed)
-    ref = trial.ref
-    problems += [*_leaves_images_alone(trial)]
-    values = subject.raw(ref, trial.mixed)
+def _report(subject: Own, size: int, seed: int) -> Report:
+    trial, notes = _trial(subject, size, seed), list[str]()
+    try:
+        trial.raw(trial.ref, trial.ref[::-1])
+    except CallError as error:
+        larger = (_trial(subject, side, seed) for side in LARGER if side > size)
+        working = next((other for other in larger if other.works(other.ref, other.ref[::-1])), None)
+        if working is None:
+            called = f"it is called as f(ref, x) with two batches in [0, 1] of shape {trial.ref.shape}"
+            return Report(subject.name, size, None, (f"it raises {error}; {called}",))
+        trial, used = working, working.ref.shape[-1]
+        notes.append(f"on {size} x {size} pixels it raises {error}; so it was tried on {used} x {used}")
+    ref, used = trial.ref, trial.ref.shape[-1]
+    problems = [*_leaves_images_alone(trial)]
+    values = trial.raw(ref, trial.mixed)
     if values.dtype.kind != "f" or values.dtype.itemsize < 4:
-        wrong = f"wrong type: its values are {values.dtype}; return float32 or float64"
+        problems.append(f"wrong type: its values are {values.dtype}; return float32 or float64")
         if values.dtype.kind not in "fiu":
-            return Report(subject.name, used, None, (*problems, wrong))
-        problems.append(wrong)
-    if values.size == 1 < len(ref):
+            return Report(subject.name, used, None, tuple(problems))
+    if values.size != len(ref) or values.shape[:1] != (len(ref),):
         problems.append(f"wrong shape: {wrong_shape(values, len(ref))}")
+        if values.size != 1:
+            return Report(subject.name, used, None, tuple(problems))
         trial = replace(trial, subject=replace(subject, function=OneByOne(subject.function)))
-    elif values.size != len(ref) or len(values) != len(ref):
-        return Report(subject.name, used, None, (*problems, f"wrong shape: {wrong_shape(values, len(ref))}"))
     elif values.ndim > 1:
         notes.append(f"its values have shape {values.shape}; twoafc.distance makes that ({len(ref)},)")
     try:
@@ -138,31 +138,13 @@ def _report(subject: Subject, size: int, seed: int) -> Report:
     return Report(subject.name, used, _least_size(trial), tuple(problems), tuple(notes))
 
 
-def _working_size(subject: Subject, size: int, seed: int) -> tuple[int | None, str]:
-    """Return a size at which the callable works, or None, and why it is not the requested size."""
-    ref = _photographs(size, seed)
-    try:
-        subject.raw(ref, ref[::-1])
-        return size, ""
-    except CallError as error:
-        raised = error
-    for larger in LARGER:
-        if larger > size and subject.works(_photographs(larger, seed), _photographs(larger, seed + 1)):
-            return larger, f"on {size} x {size} pixels it raises {raised}; so it was tried on {larger} x {larger}"
-    for name, scaled in RANGES.items():
-        if subject.works(scaled(ref), scaled(ref[::-1])):
-            remedy = f"images come in [0, 1]: rescale them inside to {name}, on which it works"
-            return None, f"wrong input range: it raises {raised}; {remedy}"
-    return None, f"it raises {raised}; it is called as f(ref, x) with two batches of shape {ref.shape}"
-
-
 def _least_size(trial: Trial) -> int:
     """Return the smallest size of images that the callable works on, by bisection."""
     low, high = 0, int(trial.ref.shape[-1])
     while high - low > 1:
         middle = (low + high) // 2
         small = trial.ref[:1, :, :middle, :middle], trial.mixed[:1, :, :middle, :middle]
-        low, high = (low, middle) if trial.subject.works(*small) else (middle, high)
+        low, high = (low, middle) if trial.works(*small) else (middle, high)
     return high
 
 
@@ -173,23 +155,32 @@ class CallError(Exception):
     """An error of a callable under test."""
 
 
-@dataclass(frozen=True, eq=False)
-class Subject:
-    """A callable under test, and whether it takes arrays or tensors."""
+def _subject(f: Distance) -> Own:
+    """Wrap a callable, unless it is wrapped already."""
+    if isinstance(f, Own):
+        return f
+    name = getattr(f, "name", None) or getattr(f, "__name__", None) or type(f).__name__
+    takes = detect_kind(f)
+    return Own(str(name), f, takes, str(getattr(f, "device", "cpu")) if takes == "torch" else "cpu")
 
-    name: str
-    function: Distance
-    takes: Kind
-    device: str
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A callable, photographs, their distorted versions, and the callable's values for them."""
+
+    subject: Own
+    ref: Images  # (4, 3, size, size)
+    x: Images  # (3, 4, 4, 3, size, size), by distortion, strength and photograph
 
     def raw(self, ref: Images, x: Images) -> NDArray[Any]:
-        """Return its result for copies of some images, of any shape."""
+        """Return the result for copies of some images, of any shape."""
+        own = self.subject
         try:
-            return as_array(call_with_copies(self.function, self.takes, self.device, ref, x))
+            return as_array(call_with_copies(own.function, own.takes, own.device, ref, x))
         except Exception as error:  # a user's callable may raise anything
             raise CallError(" ".join(f"{type(error).__name__}: {error}".split())) from error
 
-    def __call__(self, ref: Images, x: Images) -> FloatArray:
+    def values(self, ref: Images, x: Images) -> FloatArray:
         """Return one value for each image."""
         values = self.raw(ref, x)
         if values.size != len(ref):
@@ -197,39 +188,21 @@ class Subject:
         return values.reshape(len(ref)).astype(np.float64)
 
     def works(self, ref: Images, x: Images) -> bool:
-        """Whether it returns finite numbers for some images."""
+        """Whether the callable returns finite numbers for some images."""
         try:
-            return bool(np.isfinite(self(ref, x)).all())
+            return bool(np.isfinite(self.values(ref, x)).all())
         except CallError:
             return False
-
-
-def _subject(f: Distance) -> Subject:
-    """Describe a callable, or the one inside its wrapper."""
-    if isinstance(f, Own):
-        return Subject(f.name, f.function, f.takes, f.device)
-    name = getattr(f, "name", None) or getattr(f, "__name__", None) or type(f).__name__
-    takes = detect_kind(f)
-    return Subject(str(name), f, takes, str(getattr(f, "device", "cpu")) if takes == "torch" else "cpu")
-
-
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """Photographs, their distorted versions, and the callable's values for them."""
-
-    subject: Subject
-    ref: Images  # (4, 3, size, size)
-    x: Images  # (3, 4, 4, 3, size, size), by distortion, strength and photograph
 
     @cached_property
     def d(self) -> FloatArray:
         """Values for (ref, x), shape (3, 4, 4)."""
-        return np.array([[self.subject(self.ref, x) for x in by_strength] for by_strength in self.x])
+        return np.array([[self.values(self.ref, x) for x in by_strength] for by_strength in self.x])
 
     @cached_property
     def equal(self) -> FloatArray:
         """Values for (ref, ref), shape (4,)."""
-        return self.subject(self.ref, self.ref)
+        return self.values(self.ref, self.ref)
 
     @cached_property
     def usual(self) -> float:
@@ -250,7 +223,7 @@ class Trial:
         return bool(falling > 0.5 and np.mean(self.d < self.equal) > 0.9)
 
 
-def _trial(subject: Subject, size: int, seed: int) -> Trial:
+def _trial(subject: Own, size: int, seed: int) -> Trial:
     ref = _photographs(size, seed)
     # One seed, so that only the strength differs.
     x = [[distort(name, ref, np.full(len(ref), by), seed=seed) for by in STRENGTHS] for name in DISTORTIONS]
@@ -280,7 +253,7 @@ def _leaves_images_alone(trial: Trial) -> Problems:
         seen.update(ref=(ref, as_array(ref).copy()), x=(x, as_array(x).copy()))
         return trial.subject.function(ref, x)
 
-    replace(trial.subject, function=watching).raw(trial.ref, trial.mixed)
+    replace(trial, subject=replace(trial.subject, function=watching)).raw(trial.ref, trial.mixed)
     changed = [name for name, (after, before) in seen.items() if not np.array_equal(as_array(after), before)]
     if changed:
         yield f"it changes its images: {' and '.join(changed)} was not the same after the call; work on a copy"
@@ -289,7 +262,7 @@ def _leaves_images_alone(trial: Trial) -> Problems:
 def _finite(trial: Trial) -> Problems:
     """Values must be finite, for flat images too."""
     flat = np.broadcast_to(np.array([0, 0, 0.5, 1], dtype=np.float32)[:, None, None, None], trial.ref.shape)
-    by_case = {"equal images": trial.equal, "images of one colour": trial.subject(flat, flat[::-1])}
+    by_case = {"equal images": trial.equal, "images of one colour": trial.values(flat, flat[::-1])}
     by_case |= {f"photographs distorted by {name}": d for name, d in zip(DISTORTIONS, trial.d, strict=True)}
     for where, values in by_case.items():
         wrong = values[~np.isfinite(values)]
@@ -310,24 +283,15 @@ def _direction(trial: Trial) -> Problems:
     elif np.isfinite(equal) and abs(trial.equal).max() > ZERO * trial.usual:
         value = trial.equal[abs(trial.equal).argmax()]
         text = f"it is {value:.3g} for a photograph and itself, and {worst:.3g} for a distorted one"
-        yield f"d(x, x) is not 0: {text}; {_one_scaled(trial) or 'a distance starts at 0'}"
+        yield f"d(x, x) is not 0: {text}; a distance starts at 0"
     low = float(np.nanmin([trial.equal.min(), trial.d.min()]))
     if low < -SAME * trial.usual and not trial.is_similarity:
         yield f"negative values: down to {low:.3g}; a distance is at least 0"
 
 
-def _one_scaled(trial: Trial) -> str | None:
-    """Say which image a distance divides by 255, if it does so to one of the two only."""
-    for which, pair in (("reference", (255 * trial.ref, trial.ref)), ("other image", (trial.ref, 255 * trial.ref))):
-        with suppress(Exception):  # a distance need not accept images beyond [0, 1]
-            if abs(trial.subject(*pair)).max() <= ZERO * trial.usual:
-                return f"it divides the {which} by 255 and not the other; images come in [0, 1]"
-    return None
-
-
 def _repeatable(trial: Trial) -> Problems:
     """Equal calls must give equal values; otherwise nothing else can be checked."""
-    first, again = (trial.subject(trial.ref, trial.mixed) for _ in range(2))
+    first, again = (trial.values(trial.ref, trial.mixed) for _ in range(2))
     if (at := most_unlike(first, again, SAME * trial.usual)) is not None:
         text = f"{first[at]:.6g}, then {again[at]:.6g} for the same images"
         yield f"not repeatable: {text}; fix its seed, or leave training mode; nothing else was tested"
@@ -335,9 +299,9 @@ def _repeatable(trial: Trial) -> Problems:
 
 def _independent(trial: Trial) -> Problems:
     """An image's value must be the same in any order of the batch, and alone."""
-    ref, x, subject = trial.ref, trial.mixed, trial.subject
-    first, turned = subject(ref, x), subject(ref[::-1], x[::-1])[::-1]
-    alone = np.concatenate([subject(ref[i : i + 1], x[i : i + 1]) for i in range(len(ref))])
+    ref, x, values_of = trial.ref, trial.mixed, trial.values
+    first, turned = values_of(ref, x), values_of(ref[::-1], x[::-1])[::-1]
+    alone = np.concatenate([values_of(ref[i : i + 1], x[i : i + 1]) for i in range(len(ref))])
     for values, how in ((turned, "with the batch in reverse order"), (alone, "alone")):
         if (at := most_unlike(first, values, SAME * trial.usual)) is not None:
             text = f"{first[at]:.6g} in a batch of {len(ref)}, {values[at]:.6g} {how}"
@@ -349,7 +313,7 @@ def _input_range(trial: Trial) -> Problems:
     """Images come in [0, 1]: a callable meant for [0, 255] behaves differently on the two."""
     x = trial.x[:, 2].reshape(-1, *trial.ref.shape[1:])
     ref = np.tile(trial.ref, (len(DISTORTIONS), 1, 1, 1))
-    near, wide, wider = (_changes(trial.subject, ref, x, scale) for scale in (1, 255, 510))
+    near, wide, wider = (_changes(trial, ref, x, scale) for scale in (1, 255, 510))
     if wide is None or near is None:  # a callable that refuses another range has not mistaken its own
         return
     (change, contrast), (change_255, contrast_255) = near, wide
@@ -365,13 +329,13 @@ def _input_range(trial: Trial) -> Problems:
         yield f"wrong input range: {text}; images come in [0, 1]: multiply them by 255, or adapt its constants"
 
 
-def _changes(subject: Subject, ref: Images, x: Images, scale: float) -> tuple[FloatArray, float] | None:
+def _changes(trial: Trial, ref: Images, x: Images, scale: float) -> tuple[FloatArray, float] | None:
     """Return the change by distortion, and from black to white, of scaled images; None if the callable raises."""
     ref, x = np.float32(scale) * ref, np.float32(scale) * x
     black = np.zeros_like(ref[:1])
     try:
-        change = abs(subject(ref, x) - subject(ref, ref))
-        contrast = abs(subject(black, black + np.float32(scale)) - subject(black, black))[0]
+        change = abs(trial.values(ref, x) - trial.values(ref, ref))
+        contrast = abs(trial.values(black, black + np.float32(scale)) - trial.values(black, black))[0]
     except CallError:
         return None
     return (change, float(contrast)) if np.isfinite([*change, contrast]).all() else None
@@ -379,7 +343,7 @@ def _changes(subject: Subject, ref: Images, x: Images, scale: float) -> tuple[Fl
 
 def _remarks(trial: Trial) -> Problems:
     """Note properties that are allowed, but that users should know."""
-    there, back = trial.subject(trial.ref, trial.mixed), trial.subject(trial.mixed, trial.ref)
+    there, back = trial.values(trial.ref, trial.mixed), trial.values(trial.mixed, trial.ref)
     if abs(there - back).max() > ZERO * trial.usual:
         at = abs(there - back).argmax()
         yield f"not symmetric: d(ref, x) = {there[at]:.3g}, d(x, ref) = {back[at]:.3g}; the reference comes first"
@@ -387,9 +351,3 @@ def _remarks(trial: Trial) -> Problems:
     largest = abs(trial.equal).max()
     if SAME / 10 * trial.usual < largest <= ZERO * trial.usual:
         yield f"d(x, x) is {largest:.1g}, not quite 0, probably by rounding"
-    # A distance of 1 between -1 and 1 suggests images in [-1, 1].
-    black = np.zeros_like(trial.ref[:1])
-    if trial.subject.works(black - 1, black + 1):
-        ours, wider = (float(trial.subject(low, black + 1)[0]) for low in (black, black - 1))
-        if abs(wider - 1) < 1e-3 and (abs(ours - 1 / 2) < 1e-3 or abs(ours - 1 / 4) < 1e-3):
-            yield f"black and white are {ours:.3g} apart, and 1 if black is -1; does it expect images in [-1, 1]?"

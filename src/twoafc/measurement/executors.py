@@ -13,11 +13,9 @@ import itertools
 import os
 import pickle
 import queue
-import re
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -28,10 +26,8 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-import twoafc
 from twoafc.images import ImageError, read_bytes, trace
 from twoafc.measurement.block import (
-    Batches,
     Block,
     BlockError,
     Decoded,
@@ -114,7 +110,7 @@ class LocalExecutor:
                 raise answer
             if self.here is not None:
                 try:
-                    answer = self.here.measure(block, Batches(answer, self.device))
+                    answer = self.here.measure(block, answer.on(self.device))
                 except DistanceError as error:
                     raise BlockError(block, error) from error
             yield block, answer
@@ -129,7 +125,6 @@ class Process:
     def __init__(
         self,
         paths: Sequence[str] = (),  # folders to add at the end of its module search path
-        errors: IO[bytes] | None = None,  # for its standard error, and a traceback if it crashes
         name: str = "its process",  # in errors
     ) -> None:
         self.name = name
@@ -137,8 +132,7 @@ class Process:
             [sys.executable, "-c", PROGRAM, *map(str, sys.path), *paths],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=errors,
-            env=os.environ | ONE_THREAD | ({"PYTHONFAULTHANDLER": "1"} if errors else {}),
+            env=os.environ | ONE_THREAD,
             # Ctrl-C is handled by the parent, which ends its workers itself.
             process_group=0 if os.name == "posix" else None,
         )
@@ -178,28 +172,17 @@ def rehearse(text: str, block: Block) -> None:
 
     Exceptions of the distance are ignored here; they are raised by the trial in this process.
     """
-    with tempfile.TemporaryFile() as errors:
-        process = Process(errors=errors)
-        try:
-            process.ask(Job({text: text}))
-            process.ask(replace(block, wanted={text: np.arange(len(block.items))}))
-        except ChildProcessError as error:
-            errors.seek(0)
-            rule = "a distance must not end its process"
-            tried = f"{text} was tried, and {error}{_place(errors.read().decode(errors='replace'))}"
-            raise ValueError(f"{rule}; {tried}; fix it, or measure without it") from error
-        except Exception:  # a user's distance may raise anything
-            pass
-        finally:
-            process.end()
-
-
-def _place(errors: str) -> str:
-    """Return the line of a user's distance in the traceback of a crash, or ""."""
-    frames = re.findall(r'File "(.+)", line (\d+) in', errors.partition("\nCurrent thread")[2].partition("\n\n")[0])
-    ours = [file.startswith(os.path.dirname(twoafc.__file__)) for file, _ in frames]
-    file, line = frames[ours.index(True) - 1] if True in ours[1:] else ("", "")
-    return f" in line {line} of {file}" if file else ""
+    process = Process()
+    try:
+        process.ask(Job({text: text}))
+        process.ask(replace(block, wanted={text: np.arange(len(block.items))}))
+    except ChildProcessError as error:
+        rule = "a distance must not end its process"
+        raise ValueError(f"{rule}; {text} was tried, and {error}; fix it, or measure without it") from error
+    except Exception:  # a user's distance may raise anything
+        pass
+    finally:
+        process.end()
 
 
 # --- processes that a user's distance has started ---------------------------------------------------------------------
@@ -260,7 +243,7 @@ class Processes:
         with self.lock:
             if self.closed:
                 raise ChildProcessError("the run has ended")
-            process = Process(self.paths, name=self.name)
+            process = Process(self.paths, self.name)
             self.all.append(process)
         ready: Ready | None = process.ask(self.job)
         self.free.append(process)
@@ -381,18 +364,17 @@ def prepare(job: Job) -> tuple[Ready | None, Callable[[Block], Outcome | Decoded
     measurer = Measurer(distances, device, job.proven)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
-    return ready, lambda block: measurer.measure(block, Batches(decoder.read_all(block.images), device))
+    return ready, lambda block: measurer.measure(block, decoder.read_all(block.images).on(device))
 
 
 def _require_image(path: str, known: int) -> None:
     """Raise if the images are missing or different here; otherwise every row would be listed as a failure."""
-    rule = "images must lie under one path on all machines"
     try:
-        same = trace(read_bytes(path)) == known
+        problem = "" if trace(read_bytes(path)) == known else f"{path} is another file there"
     except ImageError as error:
-        raise ValueError(f"{rule}; {error}") from error
-    if not same:
-        raise ValueError(f"{rule}; {path} is another file there")
+        problem = str(error)
+    if problem:
+        raise ValueError(f"images must lie under one path on all machines; {problem}")
 
 
 def _listen(source: IO[bytes], messages: queue.SimpleQueue[Any]) -> None:

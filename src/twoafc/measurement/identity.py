@@ -45,11 +45,6 @@ def identity_of(text: str | None, distance: Distance, device: str, *, name: str 
     """Return what the values of a distance depend on, apart from the images.
 
     `text` is that from which any process can make it, or None; `name` serves if it has no text and no name itself.
-
-    Examples
-    --------
-    >>> identity_of("ssim", twoafc.distance("ssim"), "cpu")
-    {'variant': 'ssim', 'precision': 'fp64', 'device': 'cpu', 'twoafc': '...'}
     """
     full = ALIASES.get(text, text) if text else str(getattr(distance, "name", name))
     if full.endswith(".npz"):
@@ -143,14 +138,7 @@ def _made_from_text(function: Any) -> dict[str, Any]:
 
 
 def identity_of_callable(function: Any) -> dict[str, Any]:
-    """Return the source, weights and settings of a callable, or as ``unidentified`` why they are not known.
-
-    Examples
-    --------
-    >>> from twoafc.distances import rmse
-    >>> identity_of_callable(functools.partial(rmse, k=1.0))
-    {'source': 'sha256 ...', 'settings': {'name': 'twoafc.distances.pixelwise.rmse', 'k': '1.0'}}
-    """
+    """Return the source, weights and settings of a callable, or as ``unidentified`` why they are not known."""
     while isinstance(function, Own):
         function = function.function
     try:

@@ -11,6 +11,7 @@ JSON file beside a CSV file.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import io
@@ -41,8 +42,7 @@ from twoafc.files import (
 from twoafc.measurement.block import Block, Outcome
 from twoafc.measurement.candidates import Candidate, Maker
 from twoafc.measurement.identity import Identity, require_identified, require_same
-from twoafc.measurement.plan import Plan, Shard
-from twoafc.measurement.traces import TraceArray, Traces, digest_of_traces, traces_as_text, traces_from_text
+from twoafc.measurement.plan import Plan, Shard, TraceArray, Traces
 from twoafc.table import read_frame, write_frame
 
 Values = dict[str, FloatArray]
@@ -67,13 +67,7 @@ loses no more than that, and a long run does not write thousands of files."""
 
 
 def beside(path: Path, ending: str) -> Path:
-    """Name a file that belongs to a table.
-
-    Examples
-    --------
-    >>> beside(Path("table.parquet"), "parts").name
-    'table.parquet.parts'
-    """
+    """Name a file that belongs to a table: ``TABLE.parts``, for example."""
     return path.with_name(f"{path.name}.{ending}")
 
 
@@ -141,27 +135,21 @@ class Earlier:
         """The identity of each distance."""
         return {name: about["identity"] for name, about in self.card["distances"].items()}
 
-    @property
-    def makers(self) -> dict[str, list[Maker]]:
-        """By distance, the machines and libraries that measured it."""
-        return {name: list(about["made"]) for name, about in self.card["distances"].items()}
-
     def values(self, plan: Plan) -> Values:
         """Return the values of the items of a plan."""
         rows = pl.DataFrame({"triplet": plan.data.table["triplet"], "row": np.arange(len(plan.data))})
         joined = self.frame.select("triplet").join(rows, on="triplet", how="left", maintain_order="left")
-        unknown = joined.filter(pl.col("row").is_null())["triplet"]
-        if len(unknown):
-            raise DataError(f"the earlier table has a triplet {unknown[0]!r}, which is not in the data set")
         row = joined["row"].to_numpy()
         values: Values = {}
         for name in self.identities:
             values[name] = np.full(plan.shape, np.nan)
             for column, (item, slot) in columns(plan, name).items():
-                if column not in self.frame.columns:
-                    raise DataError(f"the earlier table has no column {column}, which is on its card")
                 values[name][item[row], slot] = self.frame[column].cast(pl.Float64).to_numpy()
         return values
+
+
+NOTHING = Earlier(pl.DataFrame(schema={"triplet": pl.String}), {"distances": {}}, np.zeros(0, dtype=np.uint64))
+"""What there is before the first run."""
 
 
 def check_name(path: Path, *, channels: bool = False) -> None:
@@ -180,45 +168,45 @@ def check_name(path: Path, *, channels: bool = False) -> None:
         raise OSError(f"no such folder: {folder if path.is_symlink() else path.parent}")
 
 
-def read_table(path: Path, fingerprint: str) -> Earlier | None:
-    """Read an earlier table of the data with that fingerprint; None if there is no table."""
+def read_table(path: Path, fingerprint: str) -> Earlier:
+    """Read an earlier table of the data with that fingerprint; `NOTHING` if there is no table."""
     if not path.exists():
-        return None
+        return NOTHING
     remedy, read = "name another file, or remove it", _card(path)
     if read is None:
         raise DataError(f"{path} has no card that describes it; {remedy}")
-    card, traces, digest = read
+    card, digest = read
     if card["data"]["fingerprint"] != fingerprint:
         raise DataError(f"{path} was measured on other data than these; {remedy}")
     if card["sha256"] != digest:
         raise DataError(f"{path} was changed since it was measured; {remedy}")
-    return Earlier(read_frame(path)[0], card, traces_from_text(traces))
+    return Earlier(read_frame(path)[0], card, traces_from_text(card["traces"]))
 
 
 def is_changed(path: str | Path) -> bool:
     """Whether a table has a card, and was changed since it was measured."""
-    card, _, digest = _card(Path(path)) or ({"sha256": ""}, "", "")
-    return bool(card["sha256"] != digest)
+    read = _card(Path(path))
+    return read is not None and read[0]["sha256"] != read[1]
 
 
 def identities_of(path: str | Path) -> dict[str, Identity]:
     """Return what the distances of a table were measured with, by its card; empty if it has none."""
-    card, _, _ = _card(Path(path)) or ({"distances": {}}, "", "")
-    return {name: about["identity"] for name, about in card["distances"].items()}
+    read = _card(Path(path))
+    return {} if read is None else {name: about["identity"] for name, about in read[0]["distances"].items()}
 
 
 def write_table(frame: pl.DataFrame, path: Path, card: Card, traces: TraceArray) -> None:
     """Write a table with its card; after an interruption the old or the new table is there with its own card."""
-    card = {**card, "sha256": _digest_of_table(frame)}
+    card, text = {**card, "sha256": _digest_of_table(frame)}, traces_as_text(traces)
     if path.suffix == ".parquet":
-        write_frame(frame, path, metadata={KEY: json.dumps(card), TRACES: traces_as_text(traces)})
+        write_frame(frame, path, metadata={KEY: json.dumps(card), TRACES: text})
         return
-    new = {**card, "traces": traces_as_text(traces)}
-    old, text, _ = (_card(path) if path.exists() else None) or (None, "", "")
+    card["traces"] = text
+    old, _ = (_card(path) if path.exists() else None) or (None, "")
     # The new card is written before its table, and includes the old one until the table is written.
-    write_text(_json(new | {"before": old and old | {"traces": text}}), beside(path, "json"))
+    write_text(_json(card | {"before": old}), beside(path, "json"))
     write_frame(frame, path)
-    write_text(_json(new), beside(path, "json"))
+    write_text(_json(card), beside(path, "json"))
 
 
 def _digest_of_table(frame: pl.DataFrame) -> str:
@@ -226,8 +214,8 @@ def _digest_of_table(frame: pl.DataFrame) -> str:
     return hashlib.sha256(frame.write_csv().encode()).hexdigest()
 
 
-def _card(path: Path) -> tuple[Card, str, str] | None:
-    """Read the card and the traces of a table, and compute its present digest; None if it has no valid card."""
+def _card(path: Path) -> tuple[Card, str] | None:
+    """Read the card of a table, with the traces, and compute its present digest; None if it has no valid card."""
     try:
         if path.suffix == ".parquet":
             with reading_parquet(path):
@@ -237,7 +225,7 @@ def _card(path: Path) -> tuple[Card, str, str] | None:
         else:
             with open_file(beside(path, "json")) as file, open_file(path) as table:
                 card, digest = json.loads(file.read()), hashlib.sha256(table.read()).hexdigest()
-            before = card.get("before")
+            before = card.pop("before", None)
             card = before if before and before["sha256"] == digest else card
         number = card.get("format", FORMAT) if "twoafc" in card else FORMAT  # files of others may have the name
     except (pl.exceptions.PolarsError, OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -250,7 +238,7 @@ def _card(path: Path) -> tuple[Card, str, str] | None:
             dict(about["identity"]), list(about["made"])
         if digest_of_traces(traces_from_text(card["traces"])) != card["data"].get("images"):
             return None
-        return {name: about for name, about in card.items() if name not in ("before", "traces")}, card["traces"], digest
+        return card, digest
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -289,6 +277,21 @@ def table_of(plan: Plan, values: Values, rows: BoolArray) -> pl.DataFrame:
         for column, (item, slot) in columns(plan, name).items()
     ]
     return plan.data.table.filter(pl.Series(rows)).hstack(distances)
+
+
+def traces_as_text(traces: TraceArray) -> str:
+    """Write traces as text."""
+    return base64.b64encode(traces.astype("<u8").tobytes()).decode()
+
+
+def traces_from_text(text: str) -> TraceArray:
+    """Read traces from text."""
+    return np.frombuffer(base64.b64decode(text, validate=True), dtype="<u8").astype(np.uint64)
+
+
+def digest_of_traces(traces: TraceArray) -> str:
+    """Return one digest of all traces, in order, for a card."""
+    return f"sha256 {hashlib.sha256(traces.astype('<u8').tobytes()).hexdigest()}"
 
 
 def traces_of(plan: Plan, traces: TraceArray, rows: BoolArray) -> TraceArray:
@@ -331,21 +334,23 @@ class Journal:
         plan: Plan,
         candidates: Sequence[Candidate],
         makers: Mapping[str, list[Maker]],  # by distance, who measures it; the lists may grow during the run
-        earlier: Earlier | None,
+        earlier: Earlier,
     ) -> None:
         self.folder, self.plan, self.measuring = beside(out, "parts"), plan, makers
-        self.identities = earlier.identities if earlier else {}
-        self.identities |= {candidate.name: candidate.identity for candidate in candidates}
+        # As on the card: by distance its identity, and the machines and libraries that have measured it.
+        self.distances = {name: about | {"made": [*about["made"]]} for name, about in earlier.card["distances"].items()}
+        for one in candidates:
+            made = self.distances[one.name]["made"] if one.name in self.distances else []
+            self.distances[one.name] = {"identity": one.identity, "made": made}
         self.widths = {candidate.name: getattr(candidate.distance, "width", ()) for candidate in candidates}
-        self.makers = earlier.makers if earlier else {}
-        self.traces = Traces(plan, out, earlier.traces if earlier else None)
-        self.values = earlier.values(plan) if earlier else {}
+        self.traces = Traces(plan, out, earlier.traces)
+        self.values = earlier.values(plan)
         self.failures: list[ItemFailure] = []
         self.rounded: dict[str, int] = {}
         self.notes: list[str] = []
         self.random: dict[str, Maker] = {}
         self.measured = 0
-        self.changed = earlier is None
+        self.changed = earlier is NOTHING
         self._pending: list[Block] = []
         self._started, self._written = time.monotonic(), -np.inf
 
@@ -390,8 +395,9 @@ class Journal:
 
     def derive(self, name: str, values: FloatArray, identity: Identity) -> None:
         """Add a distance that was computed from others."""
-        self.changed = self.changed or name not in self.identities
-        self.values[name], self.identities[name] = values, identity
+        self.changed = self.changed or name not in self.distances
+        self.distances.setdefault(name, {"identity": identity, "made": []})
+        self.values[name] = values
 
     def mark_random(self, name: str, seen: str) -> None:
         """Note, and write on the card, that the values of a distance depend on the batch or on chance."""
@@ -418,10 +424,9 @@ class Journal:
         for path in _parts_in(self.folder):
             try:
                 header, items, traces, values = self._read_part(path)
-            except FileNotFoundError:
-                continue  # a run on another machine has just finished the table
             except OSError as error:
-                self._note(path, f"could not be read ({error.strerror})")
+                if path.exists():  # otherwise a run on another machine has just finished the table
+                    self._note(path, f"could not be read ({error.strerror})")
                 continue
             except DataError:
                 raise
@@ -437,10 +442,11 @@ class Journal:
             for name, about in header["distances"].items():
                 if name in self.measuring:
                     require_identified(name, self.folder, about["identity"])
-                require_same(name, self.folder, self.identities.setdefault(name, about["identity"]), about["identity"])
+                known = self.distances.setdefault(name, {"identity": about["identity"], "made": []})
+                require_same(name, self.folder, known["identity"], about["identity"])
                 self._add_makers(name, about["made"])
-                known = self.of(name)[items]
-                self.values[name][items] = np.where(np.isnan(known), values[name], known)
+                before = self.of(name)[items]
+                self.values[name][items] = np.where(np.isnan(before), values[name], before)
                 self.changed = True
 
     def _note(self, path: Path, what: str) -> None:
@@ -464,7 +470,7 @@ class Journal:
         for name, known in values.items():
             columns |= {f"{name}_{slot}": pl.Series(known[:, slot]) for slot in range(known.shape[1])}
         frame = pl.DataFrame(columns)
-        about = {name: {"identity": dict(self.identities[name]), "made": self.makers[name]} for name in values}
+        about = {name: self.distances[name] for name in values}
         header = {"format": FORMAT, "data": self._data, "distances": about}
         content = io.BytesIO()
         frame.write_parquet(content, metadata={KEY: json.dumps(header)})
@@ -490,5 +496,5 @@ class Journal:
         return header, items, traces, values
 
     def _add_makers(self, name: str, makers: list[Maker]) -> None:
-        known = self.makers.setdefault(name, [])
+        known = self.distances[name]["made"]
         known += [maker for maker in makers if maker not in known]

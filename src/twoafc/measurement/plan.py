@@ -1,18 +1,31 @@
-"""The plan of a run: which items to measure, each distinct triplet of images or, if images recur, each pair, once."""
+"""The plan of a run: which items to measure, each distinct triplet of images or, if images recur, each pair, once.
+
+The images of the items have traces: a value is used again only if its images are the same as when it was measured.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from twoafc.arrays import BoolArray, IntArray
+from twoafc.arrays import BoolArray, IntArray, Progress
 from twoafc.datasets import Dataset
+from twoafc.errors import DataError
+from twoafc.images import ImageError, read_bytes, trace
 from twoafc.measurement.block import Block, Size, pixels_per_call
+
+TraceArray = NDArray[np.uint64]
+FILES_AT_ONCE = 250
+"""Files that a thread reads before it reports progress."""
 
 Shard = tuple[int, int]
 """(i, n): the i-th of n shares, counted from 1."""
@@ -121,13 +134,7 @@ def plan_items(data: Dataset) -> Plan:
 
 
 def block_size(device: str, image: Size | None) -> int:
-    """Return the default number of items in a block: as many as one call takes, fewer for large images.
-
-    Examples
-    --------
-    >>> block_size("cpu", (64, 64)), block_size("cpu", (256, 256)), block_size("cuda", (64, 64))
-    (128, 8, 2048)
-    """
+    """Return the default number of items in a block: as many as one call takes, fewer for large images."""
     pixels = pixels_per_call(device)
     most = pixels // 2**12
     return most if image is None else min(most, max(most // 32, pixels // (image[0] * image[1])))
@@ -137,3 +144,52 @@ def in_shard(items: int, size: int, shard: Shard | None) -> BoolArray:
     """Return which items, in blocks of some size, belong to shard (i, n): every n-th block from the i-th on."""
     i, n = shard or (1, 1)
     return np.asarray(np.arange(items) // size % min(n, items) == i - 1)
+
+
+class Traces:
+    """The trace (64 bits of a digest) of each image file that was measured; 0 for others."""
+
+    def __init__(self, plan: Plan, out: Path, known: TraceArray) -> None:
+        self.plan, self.out = plan, out
+        self.known: TraceArray = known.copy() if len(known) else np.zeros(len(plan.files), dtype=np.uint64)
+
+    def of(self, items: IntArray) -> TraceArray:
+        """Return the traces of items' images, shape (items, images of each)."""
+        return np.asarray(self.known[self.plan.items[items]])
+
+    def add(self, items: IntArray, traces: TraceArray) -> None:
+        """Add the traces of measured items, shape as in `of`; raise if a file has changed since it was measured."""
+        images, new = self.plan.items[items].ravel(), traces.ravel()
+        # Twice, since one image may be in several of the items.
+        for _ in range(2):
+            changed = (self.known[images] != 0) & (new != 0) & (self.known[images] != new)
+            if changed.any():
+                self._refuse(int(images[np.argmax(changed)]))
+            self.known[images[new != 0]] = new[new != 0]
+
+    def check(self, progress: Progress | None) -> None:
+        """Read every measured file again, and raise if one has changed; missing files are ignored."""
+        images = np.flatnonzero(self.known)
+        pieces = np.split(images, range(FILES_AT_ONCE, len(images), FILES_AT_ONCE))
+        done = 0
+        with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+            for piece, traces in zip(pieces, pool.map(self._read, pieces), strict=True):
+                changed = (traces != 0) & (traces != self.known[piece])
+                if changed.any():
+                    pool.shutdown(cancel_futures=True)
+                    self._refuse(int(piece[np.argmax(changed)]))
+                done += len(piece)
+                if progress and done:
+                    progress(done, len(images), "images checked")
+
+    def _read(self, images: IntArray) -> TraceArray:
+        traces = np.zeros(len(images), dtype=np.uint64)
+        for place, image in enumerate(images):
+            with contextlib.suppress(ImageError):
+                traces[place] = trace(read_bytes(self.plan.path(image)))
+        return traces
+
+    def _refuse(self, image: int) -> None:
+        remedy = f"name another table, or remove {self.out.name} and {self.out.name}.parts"
+        path = os.path.normpath(self.plan.path(image))
+        raise DataError(f"all values must be of the same images; {path} has changed since it was measured; {remedy}")

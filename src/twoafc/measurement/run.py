@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +16,28 @@ import polars as pl
 import twoafc
 from twoafc.arrays import BoolArray, Progress
 from twoafc.datasets import Dataset, note_missing, open_dataset
+from twoafc.distances import DISTANCES, LIBRARIES
 from twoafc.errors import DataError
 from twoafc.files import clear_partial
-from twoafc.measurement.block import BlockError, DistanceError
+from twoafc.images import ImageError, pixel_size
+from twoafc.measurement.block import (
+    NEGLIGIBLE,
+    ROUNDING,
+    Block,
+    BlockError,
+    Decoded,
+    Decoder,
+    DistanceError,
+    Measurer,
+    Proven,
+    Size,
+    cannot_take,
+    most_unlike,
+)
 from twoafc.measurement.candidates import Candidate, Requested, make_candidates, resolve_device, split_fused
 from twoafc.measurement.channels import channels_of, earlier_channels, write_channels
 from twoafc.measurement.cluster import IDLE, ClusterExecutor, pack
-from twoafc.measurement.executors import Job, LocalExecutor
+from twoafc.measurement.executors import Job, LocalExecutor, rehearse
 from twoafc.measurement.identity import Identity, require_identified, require_same
 from twoafc.measurement.journal import (
     FORMAT,
@@ -32,6 +48,7 @@ from twoafc.measurement.journal import (
     check_columns,
     check_name,
     complete_rows,
+    digest_of_traces,
     locked,
     read_table,
     table_of,
@@ -39,12 +56,19 @@ from twoafc.measurement.journal import (
     write_table,
 )
 from twoafc.measurement.plan import Plan, Shard, block_size, in_shard, plan_items
-from twoafc.measurement.traces import digest_of_traces
-from twoafc.measurement.trial import readable_items, rehearse_all, try_first, try_twice
 from twoafc.table import write_frame
 
 if TYPE_CHECKING:
     from distributed import Client
+
+Executor = LocalExecutor | ClusterExecutor
+MAX_TRIED = 1000
+"""Items that are searched for the first readable one."""
+FEW = 4
+"""Items that are measured twice."""
+GPU_ROUNDING = 1e-2
+"""Share of the largest value by which a value may depend on the batch on a GPU. By default networks round factors to
+11 bits there, differently for each batch size: ours then differ by up to 1.5e-3 (in single precision 2e-5)."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +168,9 @@ def measure(
     out = Path(out)
     check_name(out, channels=channels)
     _check_options(workers, batch_size, shard, client)
+    if isinstance(distances, str) or callable(distances):
+        raise TypeError("distances must be a list, or a mapping of name to distance; found a single one")
+    distances = distances if isinstance(distances, Mapping) else list(distances)
     # Workers of a cluster have their own devices; here their distances are only identified and tried.
     here, precision_here = (resolve_device(device, precision), precision) if client is None else ("cpu", "fp32")
     dataset = data if isinstance(data, Dataset) else open_dataset(data, progress=progress)
@@ -151,20 +178,20 @@ def measure(
         raise DataError("the data set has no rows")
     plan = plan_items(dataset)
     earlier = (earlier_channels if channels else read_table)(out, dataset.fingerprint())
-    first = next(readable_items(plan), None)
-    rehearse_all(distances, first[0] if first else None)
+    first = next(_readable_items(plan), None)
+    if first is not None:
+        _rehearse_all(distances.values() if isinstance(distances, Mapping) else distances, first[0])
     distances, fused = (channels_of(distances), []) if channels else split_fused(distances, here, precision_here)
-    chosen = make_candidates(distances, here, precision_here, earlier.identities if earlier else {})
+    chosen = make_candidates(distances, here, precision_here, earlier.identities)
     check_columns(plan, [*(candidate.name for candidate in chosen), *(file.name for file in fused)])
     for file in fused:
         file.check(chosen)
     if first is None:
         note_missing(dataset)  # raises if all are
-    size, proven, similar = try_first(plan, chosen, here) if first else (None, frozenset(), [])
-    executor: LocalExecutor | ClusterExecutor
+    proven = _try_first(plan, chosen, here)
+    executor: Executor
     if client is None:
-        workers = cores() if workers is None else workers
-        executor = LocalExecutor(chosen, here, workers=workers, proven=proven, cache=plan.cache)
+        executor = LocalExecutor(chosen, here, workers=workers or cores(), proven=proven, cache=plan.cache)
     else:
         sources = {one.name: one.text or pack(one.name, one.distance) for one in chosen}
         sample = (os.path.abspath(first[0].images[0]), first[2].traces[0]) if first else None
@@ -174,20 +201,24 @@ def measure(
         identities = {one.name: one.identity for one in executor.candidates}
         identities |= {file.name: file.identity for file in fused}
         _require_combinable(out, identities, earlier, shard)
-        step, names = batch_size or block_size(executor.device, size), [candidate.name for candidate in chosen]
+        step = batch_size or block_size(executor.device, first[1] if first else None)
+        names, mine = [candidate.name for candidate in chosen], in_shard(len(plan), step, shard)
         with locked(beside(out, "parts"), shard):
-            journal = _open_journal(out, plan, executor, earlier, shard, progress)
-            journal.notes += similar
-            mine = in_shard(len(plan), step, shard)
+            journal = Journal(out, plan, executor.candidates, executor.makers, earlier)
+            journal.read()
+            if shard is None:
+                clear_partial(out.parent, [f"{out.name}{ending}" for ending in ("", ".json", ".failures.csv")])
+                # Shards check the images that they read; the run that writes the table reads all images again.
+                journal.traces.check(progress)
             with _described(plan):
                 missing = [name for name, mask in journal.missing(names).items() if (mask & mine).any()]
-                try_twice(journal, executor, missing, proven, allow_random)
+                _try_twice(journal, executor, missing, proven, allow_random)
                 _measure_missing(journal, executor, names, mine, step, progress)
             if shard is not None:
                 return _finish_shard(out, journal, names, ~mine, step)
             for file in fused:
                 journal.derive(file.name, file.values({name: journal.of(name) for name in names}), file.identity)
-            columns = [*dict.fromkeys([*(earlier.identities if earlier else ()), *identities])]
+            columns = [*dict.fromkeys([*earlier.identities, *identities])]
             return _finish(out, journal, columns, chosen[0] if channels else None)
 
 
@@ -206,42 +237,147 @@ def _check_options(workers: int | None, batch_size: int | None, shard: Shard | N
         raise ValueError(f"a shard is i of n, from 1 to n; found {shard[0]}/{shard[1]}")
 
 
-# --- measuring --------------------------------------------------------------------------------------------------------
-
-
-def _require_combinable(
-    out: Path, identities: Mapping[str, Identity], earlier: Earlier | None, shard: Shard | None
-) -> None:
+def _require_combinable(out: Path, identities: Mapping[str, Identity], earlier: Earlier, shard: Shard | None) -> None:
     """Raise unless the values of each distance can be combined with those of the table and of other shards."""
     for name, identity in identities.items():
-        before = earlier.identities.get(name) if earlier else None
-        if before is not None or shard is not None:
+        if name in earlier.identities or shard is not None:
             require_identified(name, out, identity)
-        if before is not None:
-            require_same(name, out, identity, before)
+        if name in earlier.identities:
+            require_same(name, out, identity, earlier.identities[name])
 
 
-def _open_journal(
-    out: Path,
-    plan: Plan,
-    executor: LocalExecutor | ClusterExecutor,
-    earlier: Earlier | None,
-    shard: Shard | None,
-    progress: Progress | None,
-) -> Journal:
-    """Read the values of the table and of earlier runs, and check that their images are the same."""
-    journal = Journal(out, plan, executor.candidates, executor.makers, earlier)
-    journal.read()
-    if shard is None:
-        clear_partial(out.parent, [f"{out.name}{ending}" for ending in ("", ".json", ".failures.csv")])
-        # Shards check the images that they read; the run that writes the table reads all images again.
-        journal.traces.check(progress)
-    return journal
+# --- trying distances before any value is kept ------------------------------------------------------------------------
+# A user's distance is first tried in a process of its own, which it may crash; then each distance in this process, on
+# one item; then all where they will work, on a few items, twice.
+
+
+def _rehearse_all(requested: Iterable[Requested], trial: Block) -> None:
+    """Try users' distances in another process first, since they may crash it."""
+    for text in requested:
+        if isinstance(text, str) and ":" in text.strip(":") and text.partition(":")[0] not in LIBRARIES:
+            rehearse(text, trial)
+
+
+def _readable_items(
+    plan: Plan, wanted: Callable[[Size], bool] = lambda size: True, most: int = MAX_TRIED
+) -> Iterator[tuple[Block, Size, Decoded]]:
+    """Yield as blocks those of the first items whose images have one size, a wanted one, and can be read."""
+    for item in range(min(len(plan), most)):
+        paths = [plan.path(image) for image in plan.items[item]]
+        try:
+            sizes = {pixel_size(path) for path in paths}
+        except ImageError:
+            continue
+        if len(sizes) == 1 and wanted(size := sizes.pop()):
+            decoded = Decoder(0).read_all(paths)
+            if all(decoded.traces):
+                yield Block(np.array([item]), paths, np.arange(len(paths))[None], {}), size, decoded
+
+
+def _try_first(plan: Plan, chosen: Sequence[Candidate], device: str) -> Proven:
+    """Measure the first readable item; if a distance does not accept its size, the first item of another size.
+
+    Raises before the work begins if a distance accepts no size in the data. Returns the sizes that each distance is
+    known to accept.
+    """
+    untested, tried, proven = list(chosen), list[Size](), set[tuple[str, Size]]()
+    refused: dict[str, tuple[str, Size]] = {}
+    for block, size, decoded in _readable_items(plan, lambda size: size not in tried, len(plan)):
+        tried.append(size)
+        for candidate in untested:
+            reason = _try_item(candidate, device, block, size, decoded)
+            if reason:
+                refused.setdefault(candidate.name, (reason, size))
+            else:
+                proven.add((candidate.name, size))
+        untested = [candidate for candidate in untested if (candidate.name, size) not in proven]
+        if not untested:
+            break
+    if refused and untested:
+        reason, size = refused[untested[0].name]
+        raise ValueError(reason + _hint(untested[0].name, size))
+    return frozenset(proven)
+
+
+def _try_item(candidate: Candidate, device: str, block: Block, size: Size, decoded: Decoded) -> str | None:
+    """Measure one item; return why the distance does not accept its size, or None."""
+    name, least = candidate.name, getattr(candidate.distance, "least", None)
+    if least is not None:  # networks know their smallest size and need not be run
+        needed = f"(at least {least} x {least} are needed)"
+        return f"{name} cannot measure images of {size[0]} x {size[1]} pixels {needed}" if min(size) < least else None
+    try:
+        block = replace(block, wanted={name: np.array([0])})
+        failures = Measurer({name: candidate.distance}, device).measure(block, decoded.on(device)).failures
+    except DistanceError as error:
+        raise ValueError(f"{error.message}, on {' and '.join(block.images)}") from error
+    return failures[0].reason if failures else None
+
+
+def _hint(name: str, size: Size) -> str:
+    """Name the variants of a distance that accept a size."""
+    black = [np.zeros((1, 3, *size), dtype=np.float32)] * 2
+    variants = [other for other in DISTANCES if other.startswith(name) and other != name]
+    able = [other for other in variants if cannot_take(other, DISTANCES[other], black) is None]
+    return f"; {', '.join(able)} can" if able else ""
+
+
+def _try_twice(
+    journal: Journal,
+    executor: Executor,
+    names: Sequence[str],
+    proven: Proven,
+    allow_random: bool,
+) -> None:
+    """Measure the first few items twice, the second time in reverse order, in two batches; no value is kept.
+
+    Refuses distances whose values differ, or notes it in the journal if they are allowed.
+    """
+    trials = _trials(journal.plan, names, proven)
+    outcomes = dict(executor.measure(chain(*trials)))
+    for first, *halves in trials:
+        for name, values in outcomes[first].values.items():
+            before, other = values[::-1], np.concatenate([outcomes[half].values[name] for half in halves])
+            share, scale = ROUNDING if executor.device == "cpu" else GPU_ROUNDING, np.nanmax(abs(values), initial=0)
+            one, two = np.nan_to_num([before.ravel(), other.ravel()])
+            at = most_unlike(one, two, max(NEGLIGIBLE, share * float(scale)))
+            if at is None:
+                continue
+            row, slot = (int(place) for place in np.unravel_index(at, values.shape)[:2])
+            where = journal.plan.named(first.items[::-1][[row]], slot + 1)
+            seen = f"{name} gave {before.flat[at]:.6g}, then {other.flat[at]:.6g} in another batch, on {where}"
+            if not allow_random:
+                raise ValueError(
+                    f"a distance must give the same value in any batch and every time; {seen}; leave training mode, "
+                    "fix its seed, use nothing of the other images, or allow it: --allow-random (in Python "
+                    "allow_random=True)"
+                )
+            journal.mark_random(name, seen)
+
+
+def _trials(plan: Plan, names: Sequence[str], proven: Proven) -> list[list[Block]]:
+    """Return for each image size a block of items, and blocks of the two halves of the items in reverse order."""
+    items = {size: list[int]() for name, size in sorted(proven) if name in names}
+    readable = _readable_items(plan, lambda size: size in items and len(items[size]) < FEW)
+    for block, size, _ in readable if items else ():
+        items[size].append(int(block.items[0]))
+        if min(map(len, items.values())) == FEW:
+            break
+    trials = []
+    for size, some in ((size, some) for size, some in items.items() if some):
+        tried = [name for name in names if (name, size) in proven]
+        # In halves: if a distance uses the extreme image of a batch, values of the half without it differ.
+        back, half = some[::-1], (len(some) + 1) // 2
+        orders = [np.array(order) for order in (some, back[:half], back[half:]) if order]
+        trials.append([plan.block(order, {name: np.arange(len(order)) for name in tried}) for order in orders])
+    return trials
+
+
+# --- measuring --------------------------------------------------------------------------------------------------------
 
 
 def _measure_missing(
     journal: Journal,
-    executor: LocalExecutor | ClusterExecutor,
+    executor: Executor,
     names: Sequence[str],
     mine: BoolArray,
     step: int,
@@ -299,7 +435,7 @@ def _finish(out: Path, journal: Journal, columns: list[str], channels: Candidate
         return Measured(None, failures, notes, {}, journal.measured, plan.kind)
     table = table_of(plan, {} if channels else values, rows)
     traces = traces_of(plan, journal.traces.known, rows)
-    about = {name: {"identity": journal.identities[name], "made": journal.makers.get(name, [])} for name in columns}
+    about = {name: journal.distances[name] for name in columns}
     # No date: the same measurement gives the same card.
     data = {"layout": plan.data.name, "fingerprint": plan.data.fingerprint(), "rows": len(plan.data)}
     data |= {"in_table": len(table), "images": digest_of_traces(traces)}
