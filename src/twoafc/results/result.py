@@ -174,12 +174,6 @@ class Result:
         return other
 
     @property
-    def _native(self) -> str | None:
-        """Library of the frames that users get: that of the training table, or None for polars."""
-        kind: str | None = self.card.get("frames")
-        return kind
-
-    @property
     def name(self) -> str:
         """Name of the folder, for messages."""
         return "the result" if self.folder is None else str(self.folder)
@@ -199,7 +193,9 @@ class Result:
     @cached_property
     def runs(self) -> list[Run]:
         """The fits to the whole training table; from a folder, those whose models were saved."""
-        return [Run(*key, load(path)) for key, path in self._saved.items()]
+        assert self.folder is not None
+        paths = [self.folder / "models" / name for name in folders.model_files(self.fits)]
+        return [Run(*key, load(path)) for key, path in zip(self.fits, paths, strict=True) if path.is_file()]
 
     @property
     def rows(self) -> pl.DataFrame:
@@ -261,17 +257,10 @@ class Result:
 
         With several seeds it is the first that did not diverge or, if all did, the last.
         """
-        if "runs" in self.__dict__:
-            runs = (run for run in self.runs if hasattr(run.fit, "save"))
-        else:  # loaded one by one, until one will do
-            runs = (Run(*key, load(path)) for key, path in self._saved.items() if key[:2] == (distance, estimator))
-        fit = None
-        for run in runs:
-            if (run.distance, run.estimator) == (distance, estimator):
-                fit = run.fit
-                if not run.diverged:
-                    break
-        return fit
+        wanted = (distance, estimator)
+        runs = [run for run in self.runs if (run.distance, run.estimator) == wanted and hasattr(run.fit, "save")]
+        sound = [run for run in runs if not run.diverged]
+        return sound[0].fit if sound else runs[-1].fit if runs else None
 
     def fit(self, distance: str, estimator: str) -> Any:
         """Return the fit of a distance and estimator as `model` does; a `DataError` if there is none."""
@@ -279,13 +268,6 @@ class Result:
         if fit is None:
             raise DataError(f"{self.name} has no model of {distance}, {estimator}")
         return fit
-
-    @property
-    def _saved(self) -> dict[Key, Path]:
-        """Files of the saved models."""
-        assert self.folder is not None
-        paths = [self.folder / "models" / name for name in folders.model_files(self.fits)]
-        return {key: path for key, path in zip(self.fits, paths, strict=True) if path.is_file()}
 
     @property
     def fused(self) -> Any:
@@ -308,7 +290,7 @@ class Result:
 
         If a fused distance was cross-validated, its value in each row is that of the fit that has not seen the row.
         """
-        return to_native(self.wide(), self._native)
+        return to_native(self.wide(), self.card.get("frames"))
 
     def wide(self, estimator: str | None = None) -> pl.DataFrame:
         """Return `table` as a polars frame; the rows are those of an estimator, by default the first."""
@@ -327,7 +309,7 @@ class Result:
         frame
             Labels, ``n``, ``M``, ``distance``, ``estimator``, the distances of the row, ``P``, ``nll``.
         """
-        return to_native(self.outcome_rows(distance, estimator), self._native)
+        return to_native(self.outcome_rows(distance, estimator), self.card.get("frames"))
 
     def outcome_rows(self, distance: str | None = None, estimator: str | None = None) -> pl.DataFrame:
         """Return `outcomes` as a polars frame."""
@@ -348,7 +330,7 @@ class Result:
 
     def frame(self) -> Any:
         """Return the scores as a frame: every distance, estimator, split and group, each measure with its error bar."""
-        return to_native(pl.DataFrame(self.scores, infer_schema_length=None), self._native)
+        return to_native(pl.DataFrame(self.scores, infer_schema_length=None), self.card.get("frames"))
 
     def summary(self) -> Any:
         """Return the scores on tested votes as a small frame, the best first; `frame` has all of them.
@@ -360,7 +342,8 @@ class Result:
             compared, ``nll_letters`` (those that share one cannot be told apart), ``score_2afc`` (pairs:
             ``average_precision``) with its error, and ``explained`` in %.
         """
-        return to_native(pl.DataFrame(tables.summary_records(self.scores), infer_schema_length=None), self._native)
+        records = tables.summary_records(self.scores)
+        return to_native(pl.DataFrame(records, infer_schema_length=None), self.card.get("frames"))
 
     def verdict(self) -> list[str]:
         """State the result in a few sentences, the most important first: which distance leads, how clearly, caveats."""
@@ -379,9 +362,6 @@ class Result:
         pairs : list of two names each, optional
             Compare these pairs, instead of all.
         """
-        for other in others:
-            if not isinstance(other, Result | str | Path):
-                raise TypeError(f"compare takes other results or folders of results; got {type(other).__name__}")
         results = [self, *(other if isinstance(other, Result) else Result.read(other) for other in others)]
         return compare_results(results, baseline=baseline, pairs=pairs)
 
