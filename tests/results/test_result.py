@@ -144,8 +144,9 @@ def test_the_model_is_of_a_run_that_did_not_diverge(tmp_path: Path) -> None:
     for result in (read, again):
         np.testing.assert_array_equal(result.fit("distance", "network").probability(1, 2), second.probability(1, 2))
     (tmp_path / "results" / "models" / "distance-network-seed1.npz").unlink()
-    assert np.isnan(read.fit("distance", "network").probability(1, 2))
-    assert read.model("distance", "density") is None
+    lone = Result.read(tmp_path / "results")
+    assert np.isnan(lone.fit("distance", "network").probability(1, 2))
+    assert lone.model("distance", "density") is None
 
 
 # Pairs.
