@@ -16,8 +16,8 @@ from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import log_pmf
 from twoafc.errors import DataError
 from twoafc.files import OutputFolder
-from twoafc.results.cards import DPI, TELLING, failure_cards, save_card
 from twoafc.results.image_folder import Pictures
+from twoafc.results.query import DPI, TELLING, failure_cards, save_card
 from twoafc.table import ENDS, write_frame
 
 if TYPE_CHECKING:
