@@ -86,7 +86,7 @@ def test_two_folders_are_compared_on_the_triplets_they_share(tmp_path: Path) -> 
     part = whole.drop("a_d0", "a_d1")[::-1][:200]
     second = write(tmp_path / "second", part, error_bars="fixed")
     found = Result.read(first).compare(second)
-    assert found.notes[0] == f"{first}: 200 of 400 triplets are not in the others and are left out"
+    assert found.notes[0] == "first: 200 of 400 triplets are not in the others and are left out"
     long = pl.read_parquet(both / "triplets.parquet").filter(pl.col("triplet").is_in(part["triplet"].to_list()))
     a, b = (long.filter(distance=name)["nll"].to_numpy() for name in ("a", "bb"))
     (record,) = (r for r in found.comparisons if r["measure"] == "nll")

@@ -157,18 +157,10 @@ def draw_card(
     *,
     remark: str = "",
 ) -> Figure:
-    """Draw the card of a triplet under one distance, or under several side by side.
+    """Draw the card of a triplet under one distance, or under several side by side; without images, with grey boxes.
 
-    Parameters
-    ----------
-    labels : mapping
-        ``triplet``, ``estimator`` and, where known, the names of the images.
-    answers : mapping of distance to answer
-        As `ask_triplet` gives them.
-    pictures : Pictures or None
-        The images; without them there are grey boxes.
-    remark : str
-        Written after the triplet's name.
+    ``labels`` are ``triplet``, ``estimator`` and, where known, the names of the images, and ``answers`` those of
+    `ask_triplet`. The remark follows the triplet's name.
     """
     shown = triplet_images(labels, pictures)
     of = [*(answers if len(answers) == 1 else []), labels["estimator"]]
