@@ -193,16 +193,11 @@ async function compare() {
     const all = view.rows.length === view.about.names.length;
     const on = `On ${all ? "all" : "these"} ${counted(view.rows.length, view.about.row)}`;
     const why = all ? "one pair, fitted again" : `one pair, on ${view.about.row}s chosen by looking`;
-    const asked = {
-        ...fitOf(view.query.distance),
-        other: view.query.other,
-        rows: bits(view.rows, view.about.names.length),
-    };
+    const asked = new URLSearchParams({...fitOf(view.query.distance), other: view.query.other});
     try {
-        const found = await answer("/compare", {
+        const found = await answer(`/compare?${asked}`, {
             method: "POST",
-            headers: {"Content-Type": "application/json"},
-            body: JSON.stringify(asked),
+            body: bits(view.rows, view.about.names.length),
             signal: mine.signal,
         }).then((each) => each.json());
         if (mine !== comparing) return undefined;

@@ -268,13 +268,11 @@ export function logChances(P, M) {
     return chances;
 }
 
-// The rows as bits, the first row's first, in base 64: what the server reads.
+// The rows as bits, the first row's first: what the server reads.
 export function bits(rows, T) {
     const bytes = new Uint8Array(Math.ceil(T / 8));
     for (const row of rows) bytes[row >> 3] |= 1 << (row & 7);
-    let text = "";
-    for (let at = 0; at < bytes.length; at += 0x8000) text += String.fromCharCode(...bytes.subarray(at, at + 0x8000));
-    return btoa(text);
+    return bytes;
 }
 
 const quoted = (value) => {
