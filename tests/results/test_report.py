@@ -489,12 +489,12 @@ def fill(folder: Path, file: Path) -> Path:
 
 
 def test_images_are_shown_small_and_few(finished: Path, images: Path) -> None:
-    text = report_page(Result.read(finished), Pictures(images))
+    text = report_page(Result.read(finished), images)
     shown = re.findall(r'<img src="data:image/jpeg;base64,[^"]*" alt="(x0|ref|x1)">', text)
     assert len(shown) == 3 * 3 + 3 * 6
     assert len(text) < 600_000
     assert "--images" not in body(text)
-    without = report_page(Result.read(finished), Pictures(finished))
+    without = report_page(Result.read(finished), finished)
     assert "<img" not in without
     assert "twoafc report RESULTS --images FOLDER" in body(without)
 
@@ -502,7 +502,7 @@ def test_images_are_shown_small_and_few(finished: Path, images: Path) -> None:
 def test_an_image_that_cannot_be_read_leaves_its_name(finished: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no image")
     fill(tmp_path, tmp_path / "text")
-    text = report_page(Result.read(finished), Pictures(tmp_path))
+    text = report_page(Result.read(finished), tmp_path)
     assert "<img" not in text
     assert re.search(r"reference ref/\d{3}", body(text))
 
