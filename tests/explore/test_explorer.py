@@ -25,7 +25,6 @@ from twoafc.cli import main
 from twoafc.errors import DataError
 from twoafc.estimators import Density
 from twoafc.evaluation import Data, evaluate
-from twoafc.explore import explorer
 from twoafc.explore.data import REFIT, Explored, Fitted, fitted_data, packed
 from twoafc.explore.server import MOST_BYTES, application, listen
 from twoafc.inference import COMPARED, clustering_of, compare, values_of, values_per_row
@@ -622,11 +621,7 @@ def failure(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return refused(capsys, "explore", *arguments)
 
 
-def test_mistakes_are_told_in_one_line(capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path) -> None:
-    told = f"{tmp_path} is not a folder of results; it has no scores.json"
-    assert failure(capsys, str(tmp_path)) == told
-    missing = tmp_path / "none"
-    assert failure(capsys, str(folder), "--images", str(missing)) == f"no such folder of images: {missing}"
+def test_mistakes_are_told_in_one_line(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -660,8 +655,3 @@ def test_it_serves_until_it_is_interrupted_and_writes_nothing(folder: Path) -> N
 def test_the_package_loads_no_flask_before_it_is_asked_to() -> None:
     program = "import sys, twoafc, twoafc.cli, twoafc.explore; sys.exit('flask' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
-
-
-def test_explorer_reads_results_alone(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"is not a folder of results; it has no scores\.json$"):
-        explorer(tmp_path)

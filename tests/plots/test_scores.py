@@ -106,14 +106,6 @@ def test_the_best_score_stands_at_the_top(better: str, order: list[str]) -> None
     assert letters == {"a": order.index("low"), "b": order.index("high")}
 
 
-@settings(max_examples=10, deadline=None)
-@given(st.permutations(range(5)))
-def test_the_order_of_the_rows_given_does_not_matter(order: list[int]) -> None:
-    rows = [ForestRow(str(place), place + 0.5, place, place + 1.0) for place in order]
-    ax = plots.forest(rows, panel(), label="score")
-    assert names(ax) == ["0", "1", "2", "3", "4"]
-
-
 def test_rows_of_a_group_stand_under_its_name() -> None:
     rows = [row._replace(group=group) for group in ("density", "spline") for row in ROWS]
     ax = plots.forest(rows, panel(), label="score")

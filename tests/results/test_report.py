@@ -20,7 +20,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from commands import refused
 from conftest import random_table
 from twoafc import plots
 from twoafc.cli import main
@@ -523,18 +522,6 @@ def test_the_command_writes_the_page(finished: Path, images: Path, tmp_path: Pat
     (tmp_path / "empty").mkdir()
     main(["report", str(folder), "--images", str(tmp_path / "empty")])
     assert re.match(rf"note: (\d+) of \1 images are not in {tmp_path}/empty \(", capsys.readouterr().out)
-
-
-def test_mistakes_get_one_line(finished: Path, tmp_path: Path, capsys: Any) -> None:
-    def failure(*arguments: str) -> str:
-        return refused(capsys, "report", *arguments)
-
-    assert failure(str(tmp_path)) == f"{tmp_path} is not a folder of results; it has no scores.json"
-    (tmp_path / "scores.json").write_text('{"format": 2, "scores": []}')
-    other = f"{tmp_path / 'scores.json'} was changed after it was written: run twoafc evaluate again"
-    assert failure(str(tmp_path)) == other
-    missing = tmp_path / "nowhere"
-    assert failure(str(finished), "--images", str(missing)) == f"no such folder of images: {missing}"
 
 
 def test_a_full_disk_leaves_the_earlier_page(finished: Path, tmp_path: Path) -> None:
