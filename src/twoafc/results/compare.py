@@ -18,6 +18,7 @@ from twoafc.arrays import BoolArray, FloatArray
 from twoafc.errors import DataError
 from twoafc.inference import (
     COMPARED,
+    Clustering,
     Record,
     Values,
     clustering_of,
@@ -174,8 +175,7 @@ def compare_results(
         raise DataError("folders must have the same rule for ties; found half and x0: use the same --ties")
     names = [*dict.fromkeys(name for name, _ in shared.parts)]
     planned = planned_pairs(names, *known_names(names, baseline, pairs))
-    dependence = clustering_of(shared.table)
-    notes = [*shared.notes, shared.description, *_training_sizes(results), *dependence.caveats()]
+    notes = [*shared.notes, shared.description, *_training_sizes(results), *shared.dependence.caveats()]
     notes += [
         f"a folder has its error bars by {method}; these are by formula, of the fitted surfaces"
         for method in dict.fromkeys(result.error_bar_method for result in results)
@@ -185,7 +185,7 @@ def compare_results(
     scores: dict[tuple[str, str], dict[str, float]] = {}
     for label in dict.fromkeys(estimator for _, estimator in shared.parts):
         values = {name: shared.values(name, label) for name, estimator in shared.parts if estimator == label}
-        comparisons += keep_planned(compare(values, dependence, estimator=label), planned, measures)
+        comparisons += keep_planned(compare(values, shared.dependence, estimator=label), planned, measures)
         for measure in measures:
             scores[label, measure] = {
                 name: float(np.average(value.columns[:, value.measures.index(measure)], weights=shared.table.weight))
@@ -292,6 +292,11 @@ class SharedRows:
         """The rows with their labels and votes."""
         return _table(next(iter(self.parts.values()))[0], self.votes, self.results[0].k)
 
+    @cached_property
+    def dependence(self) -> Clustering:
+        """By what the rows are clustered."""
+        return clustering_of(self.table)
+
     @property
     def description(self) -> str:
         """How many rows there are, whether the noise of training is included, and by what they are clustered."""
@@ -303,13 +308,12 @@ class SharedRows:
             named = zip(_short_names(self.results), words, strict=True)
             words = [f"{name}: {word or 'noise of training left out here'}" for name, word in named]
         training = dict.fromkeys(word for word in words if word)
-        return "; ".join([f"{len(self.table)} {self.table.row}s", *training, clustering_of(self.table).description])
+        return "; ".join([f"{len(self.table)} {self.table.row}s", *training, self.dependence.description])
 
     def values(self, name: str, estimator: str) -> Values:
         """Values of every row by one distance, over the seeds that did not diverge."""
         runs, training, ties = self.parts[name, estimator], self.training[name, estimator], self.results[0].ties
         table = _table(runs[0], self.votes, self.results[0].k)
-        dependence = clustering_of(table)
         finite = [run for run in runs if not run["diverged"][0] and np.isfinite(run["P"].to_numpy()).all()]
         if not finite:
             raise DataError(f"every run of {runs[0]['distance'][0]} diverged; there is nothing to compare")
@@ -319,7 +323,7 @@ class SharedRows:
             if HALVES in run.columns and not run[HALVES].has_nulls():
                 split = run[HALVES].to_numpy().T.reshape(training["splits"], 2, len(run))
                 halves = halves_of(table, split, ties=ties, crossed=training["cross_validated"], df=training["df"])
-            own = values_of(table, P, values_per_row(table, P, ties=ties, draws=0), dependence, ties=ties)
+            own = values_of(table, P, values_per_row(table, P, ties=ties, draws=0), self.dependence, ties=ties)
             values.append(replace(own, halves=halves))
         return mean_values(values)
 
