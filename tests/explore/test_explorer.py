@@ -221,23 +221,8 @@ def test_an_estimator_that_only_diverged_is_left_out(folder: Path) -> None:
 
 def test_counts_have_surfaces_and_no_rows(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    table = str(folder.parent / "train.csv")
-    main(
-        [
-            "evaluate",
-            "--train",
-            table,
-            "--test",
-            table,
-            "--engine",
-            "polars",
-            "--out",
-            "r",
-            "--quiet",
-            "--estimator",
-            "density",
-        ]
-    )
+    table = folder.parent / "train.csv"
+    main(f"evaluate --train {table} --test {table} --engine polars --estimator density --out r --quiet".split())
     counted = Explored(Result.read("r"))
     about = counted.about()
     assert (len(counted), about["names"], about["roles"]) == (0, [], [])

@@ -604,20 +604,8 @@ def test_a_user_s_own_estimator_has_no_surface_and_still_a_page(
     lines += ["    def probability(self, d0, d1):", "        return d0 / (d0 + d1)"]
     Path("mine_for_report.py").write_text("\n".join(lines))
     random_table(100).write("t.csv")
-    main(
-        [
-            "evaluate",
-            "--train",
-            "t.csv",
-            "--test",
-            "t.csv",
-            "--estimator",
-            "mine_for_report:Mine",
-            "--out",
-            "r",
-            "--quiet",
-        ]
-    )
+    command = "evaluate --train t.csv --test t.csv --estimator mine_for_report:Mine --out r --quiet"
+    main(command.split())
     said = body(Path("r", "report.html").read_text(encoding="utf-8"))
     assert "distance is the only distance, so nothing is compared. distance has NLL" in said
     assert "surface the estimator saves no model" in said
