@@ -77,7 +77,7 @@ def explorer(launched: Browser) -> None:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         for name, width, height, scheme, query in (
             ("explorer", 1440, 940, "light", ""),
-            ("explorer-two", 1440, 940, "light", "?other=nlpd&disagreement=0.2&colour=votes"),
+            ("explorer-two", 1440, 940, "light", "?other=nlpd&disagreement=0.2..&colour=votes"),
             ("explorer-phone", 400, 1180, "dark", ""),
         ):
             page = launched.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)

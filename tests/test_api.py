@@ -151,8 +151,6 @@ def test_results_in_memory_are_compared_by_their_numbers() -> None:
     assert isinstance(compared.frame(), pd.DataFrame)
     with pytest.raises(twoafc.DataError, match=r"^a folder of results is given twice$"):
         one.compare(one)
-    with pytest.raises(TypeError, match=r"^compare takes other results or folders of results; got DataFrame$"):
-        one.compare(frame)
 
 
 def test_reprs_have_a_few_lines() -> None:

@@ -44,13 +44,6 @@ def test_bars_are_the_nll_of_each_count_and_the_observed_one_is_marked() -> None
     assert ax.get_xlabel() == "j, votes for x1 of 5"
 
 
-def test_the_mirrored_question_has_the_bars_the_other_way_round() -> None:
-    there, back = plots.counts_nll(answer(), panel()), plots.counts_nll(answer(1.0, 2.0, 5, 1), panel())
-    heights = [[bar.get_height() for bar in bars(ax)] for ax in (there, back)]
-    np.testing.assert_allclose(heights[0], heights[1][::-1])
-    assert [bool(bar.get_hatch()) for bar in bars(back)] == [False, True, False, False, False, False]
-
-
 def test_without_an_observed_count_none_is_marked() -> None:
     ax = plots.counts_nll(answer(observed=None), panel())
     assert not any(bar.get_hatch() for bar in bars(ax))
@@ -158,13 +151,6 @@ def test_who_was_right_may_be_text_or_left_open() -> None:
     left_open = plots.disagreement_card(IMAGES, answers, right="", title="triplet 7")
     assert titles(left_open) == ["good", "bad"]
     assert left_open.axes[1].get_xlabel() == "the votes\ndo not decide"
-
-
-def test_nobody_is_right_at_a_tie_or_where_nothing_was_observed() -> None:
-    same = answer()
-    assert titles(plots.disagreement_card(IMAGES, {"a": same, "b": same}, right="")) == ["a", "b"]
-    unseen = {"a": answer(2.0, 1.0, observed=None), "b": answer(1.0, 2.0, observed=None)}
-    assert titles(plots.disagreement_card(IMAGES, unseen, right="")) == ["a", "b"]
 
 
 def test_only_a_distance_of_the_card_can_be_right() -> None:

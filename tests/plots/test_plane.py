@@ -88,14 +88,6 @@ def test_a_surface_that_leaves_out_levels_draws_those_it_has() -> None:
     assert not contours(plots.surface(0.55 + 0.1 * weber(), panel()))
 
 
-@settings(max_examples=8, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(2, 12))
-def test_the_mirrored_surface_is_the_picture_mirrored(seed: int, size: int) -> None:
-    P = np.random.default_rng(seed).random((size, size))
-    there, back = (drawn(plots.surface(each, panel())) for each in (P, 1 - P.T))
-    np.testing.assert_array_equal(back, 1 - there.T)
-
-
 @settings(max_examples=50, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.floats(0, 1))
 def test_exactly_the_cells_without_triplets_are_outlined(seed: int, size: int, share: float) -> None:

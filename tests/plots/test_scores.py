@@ -1,4 +1,4 @@
-"""Figures of scores and votes, tested by the data that they draw."""
+"""Figures of scores, votes and studies, tested by the data that they draw."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from matplotlib.collections import FillBetweenPolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from drawing import panel
-from twoafc import plots
+from drawing import panel, svg
+from twoafc import planning, plots
 from twoafc.plots import ForestRow, SweepCurve
 
 NAN = float("nan")
@@ -104,14 +104,6 @@ def test_the_best_score_stands_at_the_top(better: str, order: list[str]) -> None
     assert ax.get_xlabel() == f"score ({better} is better)"
     letters = {text.get_text(): text.get_position()[1] for text in ax.texts}
     assert letters == {"a": order.index("low"), "b": order.index("high")}
-
-
-@settings(max_examples=10, deadline=None)
-@given(st.permutations(range(5)))
-def test_the_order_of_the_rows_given_does_not_matter(order: list[int]) -> None:
-    rows = [ForestRow(str(place), place + 0.5, place, place + 1.0) for place in order]
-    ax = plots.forest(rows, panel(), label="score")
-    assert names(ax) == ["0", "1", "2", "3", "4"]
 
 
 def test_rows_of_a_group_stand_under_its_name() -> None:
@@ -232,3 +224,48 @@ def test_functions_stand_in_panels_and_no_panel_is_empty() -> None:
     shown = [ax for ax in figure.axes if ax.get_visible()]
     assert [ax.get_title() for ax in shown] == [f"part {k}" for k in range(1, 6)]
     assert {ax.get_ylim() for ax in shown} == {(0.0, shown[0].get_ylim()[1])}
+
+
+# Studies.
+
+
+@pytest.mark.parametrize("label", ["power", "standard error, nats per vote"])
+def test_the_level_that_is_asked_for_is_the_thick_line(label: str) -> None:
+    T, M = np.geomspace(100, 10_000, 30), np.linspace(1, 10, 19)
+    values = np.sqrt(T[:, None] * M) / 300 if label == "power" else 1 / np.sqrt(T[:, None] * M)
+    level = 0.8 if label == "power" else 0.02
+    ax = plots.study_contour(
+        T, M, values, panel(), label=label, level=level, cost=T[:, None] * M, cost_label="votes", best=(500, 2)
+    )
+    solid, dashed = (each for each in ax.collections if hasattr(each, "levels"))
+    thick = [one for one, width in zip(solid.levels, solid.get_linewidths(), strict=True) if width > 1]
+    assert thick == [pytest.approx(level)]
+    assert len(dashed.levels) >= 3
+    assert ax.lines[-1].get_xydata().tolist() == [[500, 2]]
+    assert ax.get_title() == f"{label} (solid), votes (dashed)"
+
+
+def test_chosen_triplets_lie_on_the_pool() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.random((2, 300))
+    chosen = rng.random(300) < 0.1
+    ax = plots.chosen_triplets(a, b, chosen, panel(), names=("ssim", "$x$"))
+    pool, marked = (each.get_offsets() for each in ax.collections)
+    assert len(pool) == 300
+    assert np.allclose(marked, np.stack([a, b], axis=1)[chosen])
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("P of x1 by ssim", "P of x1 by $x$")
+    assert not ax.yaxis.label.get_parse_math()
+
+
+def test_intervals_over_batches() -> None:
+    votes, value = np.array([100.0, 200.0]), np.array([0.1, 0.05])
+    ax = plots.batch_intervals(votes, value, value - 0.1, value + 0.1, panel(), label="a − b", margin=0.02)
+    assert ax.lines[0].get_xydata().tolist() == [[100, 0.1], [200, 0.05]]
+    assert sorted(line.get_ydata()[0] for line in ax.lines[1:]) == [-0.02, 0, 0.02]
+
+
+def test_figures_of_plans_are_the_same_every_time() -> None:
+    given = planning.Components(0.001, 0.02, 0.16, per_reference=5)
+    drawn = [svg(planning.size(given, se=0.005).figure()) for _ in range(2)]
+    assert drawn[0] == drawn[1]
+    assert "standard error, nats per vote (solid), votes (dashed)" in drawn[0]

@@ -139,6 +139,12 @@ def everywhere(capsys: pytest.CaptureFixture[str], folder: Path, good: Path, sai
         assert refused(capsys, *words) == said
 
 
+def test_every_command_refuses_other_folders(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    everywhere(capsys, tmp_path, folder, f"{tmp_path} is not a folder of results; it has no scores.json")
+    for command in ("report", "explore"):
+        assert refused(capsys, command, str(folder), "--images", "none") == "no such folder of images: none"
+
+
 def test_every_command_refuses_altered_triplets(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -188,7 +188,6 @@ def test_images_are_looked_for_and_their_absence_is_told(folder: Path, capsys: p
             "RES/models/a-density.npz --d0 1 --d1 2 --votes 2 --out c.svg",
             "--out needs a folder of results and --triplet",
         ),
-        ("none --triplet 9", "none is not a folder of results; it has no scores.json"),
     ],
 )
 def test_mistakes_get_one_line(folder: Path, capsys: pytest.CaptureFixture[str], command: str, message: str) -> None:

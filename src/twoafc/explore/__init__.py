@@ -16,16 +16,7 @@ def explorer(
 ) -> BaseWSGIServer:
     """Make a server of the explorer of a folder of results; its `serve_forever` serves on 127.0.0.1 until interrupted.
 
-    Parameters
-    ----------
-    folder : path
-        Written by `twoafc evaluate`.
-    images : path, optional
-        Folder of the images that the table names; nothing outside it is read.
-    train : path, optional
-        The training table, for fits with other settings; by default it is looked for in and beside the folder.
-    port : int, optional
-        By default the first free one from 8050 on.
+    The options are those of `twoafc explore`.
     """
     require("flask", extra="explore")
     from twoafc.explore.data import Explored

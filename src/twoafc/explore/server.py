@@ -6,13 +6,10 @@ compiled scripts, and have buttons that upload. A canvas draws 36,000 points in 
 
 from __future__ import annotations
 
-import base64
-import binascii
 import io
 import math
 import socket
 import sys
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -101,7 +98,7 @@ def _serve_data(server: Flask, explored: Explored, *, images: bool) -> None:
 
     @server.get("/points")
     def points() -> Response:
-        tested = explored.points(_fitted(explored, request.args, "distance"))
+        tested = explored.points(_fitted(explored, request.args.get("distance", "")))
         return Response(packed(tested.arrays()), mimetype="application/octet-stream")
 
     @server.get("/row/<int:row>")
@@ -109,21 +106,14 @@ def _serve_data(server: Flask, explored: Explored, *, images: bool) -> None:
         if row >= len(explored):
             abort(404)
         names = request.args.getlist("distance") or explored.distances
-        asked = {name: _fitted(explored, {**request.args, "distance": name}, "distance") for name in names}
-        return _json(explored.answers(row, asked))
+        return _json(explored.answers(row, {name: _fitted(explored, name) for name in names}))
 
     @server.post("/compare")
     def compare() -> Response:
-        try:
-            given = request.get_json(silent=True)
-        except RecursionError:  # nested without end
-            given = None
-        if not isinstance(given, dict):
-            abort(400, "a comparison must be sent as JSON")
-        one, other = _fitted(explored, given, "distance"), _fitted(explored, given, "other")
+        one, other = (_fitted(explored, request.args.get(name, "")) for name in ("distance", "other"))
         if one.distance == other.distance:
             abort(400, "two distances are needed to compare")
-        return _json(explored.compared(one, other, _mask(given.get("rows"), len(explored))))
+        return _json(explored.compared(one, other, _mask(request.get_data(), len(explored))))
 
 
 def _serve_images(server: Flask, explored: Explored, pictures: Pictures) -> None:
@@ -150,30 +140,22 @@ def _json(value: Any) -> Response:
     return Response(strict_json(value), mimetype="application/json")
 
 
-def _fitted(explored: Explored, given: Mapping[str, Any], distance: str) -> Fitted:
-    """Read which fit is asked for, and check that it exists."""
-    name, estimator = given.get(distance), given.get("estimator", explored.estimators[0])
-    if not isinstance(name, str) or name not in explored.distances or estimator not in explored.estimators:
+def _fitted(explored: Explored, distance: str) -> Fitted:
+    """Return the fit of a distance that the request asks for; a refit has its settings there, too."""
+    estimator = request.args.get("estimator", explored.estimators[0])
+    if distance not in explored.distances or estimator not in explored.estimators:
         abort(404, "no such distance or estimator")
     if estimator != REFIT:
-        return Fitted(name, estimator)
-    try:
-        sigma, grid = float(given.get("sigma", math.nan)), int(given.get("grid", 0))
-    except (TypeError, ValueError, OverflowError):
-        abort(400, "sigma and grid must be numbers")
+        return Fitted(distance, estimator)
+    sigma, grid = request.args.get("sigma", math.nan, float), request.args.get("grid", 0, int)
     if not (SIGMAS[0] <= sigma <= SIGMAS[1] and GRIDS[0] <= grid <= GRIDS[1]):
         abort(400, f"sigma must lie in {SIGMAS}, grid in {GRIDS}")
-    return Fitted(name, estimator, sigma, grid)
+    return Fitted(distance, estimator, sigma, grid)
 
 
-def _mask(given: Any, rows: int) -> BoolArray:
-    """Read a mask of rows: bits in base 64, the first row first; all rows if none is given."""
-    if given is None:
-        return np.ones(rows, dtype=bool)
-    try:
-        bits = np.unpackbits(np.frombuffer(base64.b64decode(given, validate=True), dtype=np.uint8), bitorder="little")
-    except (TypeError, ValueError, binascii.Error):
-        abort(400, "rows must be bits in base 64")
+def _mask(content: bytes, rows: int) -> BoolArray:
+    """Read a mask of rows, one bit each, the first row first."""
+    bits = np.unpackbits(np.frombuffer(content, dtype=np.uint8), bitorder="little")
     if len(bits) != -(-rows // 8) * 8:
         abort(400, f"rows must have {rows} bits")
     return bits[:rows].astype(bool)

@@ -309,16 +309,10 @@ class Curve(NamedTuple):
     ticks: FloatArray
 
 
-def curve_values(fit: Fit, table: Pairs, *, size: int = 201) -> Curve:
-    """Compute what a figure shows of a fit to pairs: the curve, and shares of "same" by distance.
-
-    Parameters
-    ----------
-    table : Pairs
-        With the one distance.
-    """
+def curve_values(fit: Fit, table: Pairs) -> Curve:
+    """Compute what a figure shows of a fit to pairs: the curve, and shares of "same" by distance."""
     uniform, at = uniformise(table.d)
-    u = np.linspace(0, 1, size)
+    u = np.linspace(0, 1, 201)
     d = uniform.inverse(u)
     # Pairs at one distance are at one place, and so in one bin.
     cell = np.minimum((at * CURVE_BINS).astype(np.int64), CURVE_BINS - 1)
@@ -350,9 +344,9 @@ def curve(values: Curve, ax: Axes) -> Axes:
     return tidy(ax)
 
 
-def curves(named: Mapping[str, Curve], *, across: int = 3) -> Figure:
-    """Draw several curves side by side under their names, each on its own distance, `across` in a row."""
-    across = min(len(named), across)
+def curves(named: Mapping[str, Curve]) -> Figure:
+    """Draw several curves side by side under their names, each on its own distance, three in a row."""
+    across = min(len(named), 3)
     figure, axes = panels(len(named), across, COLUMN if across == 1 else PAGE, 1.9)
     for place, (ax, (name, values)) in enumerate(zip(axes, named.items(), strict=True)):
         verbatim(curve(values, ax).set_title(name, fontsize=LABEL))

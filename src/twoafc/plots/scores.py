@@ -1,4 +1,4 @@
-"""Figures of scores and votes: forests, sweeps of a setting, reliability, and tallies of votes."""
+"""Figures of scores, votes and studies: forests, sweeps of a setting, reliability, tallies of votes, contours."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from twoafc.arrays import FloatArray, IntArray
+from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.plots.style import (
     COLUMN,
     DARK,
@@ -17,6 +17,7 @@ from twoafc.plots.style import (
     LABEL,
     LIGHT,
     LINES,
+    MARK,
     PAGE,
     SMALL,
     UNKNOWN,
@@ -42,6 +43,10 @@ LONG = 30
 BARS = 11
 """Bars of n / M if M varies; an odd number, so that one of them is at 1/2."""
 LEGEND_SPACING: Any = {"handlelength": 2.4, "columnspacing": 1.2, "labelspacing": 0.3, "borderaxespad": 0.2}
+POWERS = (0.5, 0.8, 0.9, 0.95)
+"""Contours of power."""
+MOST_POINTS = 20_000
+"""Triplets of a pool that are drawn, at most."""
 VOTES_LABELS = {"M": "M, votes of a triplet", "n": "n, votes for x1", "share": "n / M, share of votes for x1"}
 
 
@@ -167,17 +172,12 @@ def sweep(
     logarithmic : bool
         Whether the setting has a logarithmic scale.
     """
-    from matplotlib.ticker import LogLocator, NullLocator
-
     automatic = automatic or {}
     unknown = [name for name in automatic if name not in curves]
     if unknown:
         raise ValueError(f"automatic must name curves, {', '.join(curves)}; found {unknown[0]!r}")
     if logarithmic:
-        ax.set_xscale("log")
-        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        ax.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
-        ax.xaxis.set_minor_locator(NullLocator())
+        _logarithmic(ax, "g")
     for place, (name, curve) in enumerate(curves.items()):
         _draw_curve(name, curve, automatic.get(name), place, ax)
     if chosen is not None:
@@ -194,6 +194,16 @@ def sweep(
             verbatim(text)
     ax.set(xlabel=label, ylabel=measure)
     return tidy(ax)
+
+
+def _logarithmic(ax: Axes, form: str) -> None:
+    """Make the x axis logarithmic, with a few numbers in each decade."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    ax.set_xscale("log")
+    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    ax.xaxis.set_major_formatter(lambda x, _: f"{x:{form}}")
+    ax.xaxis.set_minor_locator(NullLocator())
 
 
 def _draw_curve(name: str, curve: SweepCurve, automatic: float | None, place: int, ax: Axes) -> None:
@@ -284,14 +294,9 @@ def votes_by_M(n: IntArray, M: IntArray, axes: Sequence[Axes]) -> None:
         ax.set_axis_off()
 
 
-def functions(values: Mapping[str, tuple[FloatArray, FloatArray]], *, across: int = 4) -> Figure:
-    """Draw increasing functions of distances in panels of one height: the parts of a fused distance.
-
-    Parameters
-    ----------
-    values : mapping of name to arrays d and f(d)
-    """
-    across = min(len(values), across)
+def functions(values: Mapping[str, tuple[FloatArray, FloatArray]]) -> Figure:
+    """Draw increasing functions, d and f(d) by name, in panels of one height: the parts of a fused distance."""
+    across = min(len(values), 4)
     width = COLUMN if across < 3 else PAGE
     figure, axes = panels(len(values), across, width, 1.15 * width / max(across, 2), extra=0.2)
     for (name, (d, f)), ax in zip(values.items(), axes, strict=True):
@@ -303,3 +308,78 @@ def functions(values: Mapping[str, tuple[FloatArray, FloatArray]], *, across: in
     figure.supxlabel("distance", fontsize=LABEL)
     figure.supylabel("contribution (logits)", fontsize=LABEL)
     return figure
+
+
+# Studies: how large, which triplets, and the difference as votes come in
+
+
+def study_contour(
+    T: FloatArray,
+    M: FloatArray,
+    values: FloatArray,
+    ax: Axes,
+    *,
+    label: str,
+    level: float,
+    cost: FloatArray,
+    cost_label: str,
+    best: tuple[int, int] | None,
+) -> Axes:
+    """Draw power, or a standard error, over the number of triplets and the votes on each, with lines of equal cost.
+
+    ``values`` and ``cost`` have shape (triplets, votes). The requested level is a thick line, the chosen study ``best``
+    a diamond, and ``cost_label`` says what the dashed lines count.
+    """
+    _logarithmic(ax, ",.0f")
+    levels = sorted({*POWERS, level}) if label == "power" else sorted(level * np.array([0.5, 0.7, 1.0, 1.4, 2.0]))
+    inside = [contour for contour in levels if values.min() < contour < values.max()]
+    if inside:
+        widths = [1.8 if contour == level else 0.8 for contour in inside]
+        lines = ax.contour(T, M, values.T, levels=inside, colors=DARK, linewidths=widths)
+        ax.clabel(lines, fmt=lambda value: f"{value:.2g}", fontsize=SMALL, inline_spacing=2)
+    steps = np.geomspace(cost.min(), cost.max(), 7)[1:-1]
+    rounded = sorted({float(f"{step:.1g}") for step in steps})
+    equal = ax.contour(T, M, cost.T, levels=rounded, colors=MARK, linewidths=0.7, linestyles=[(0, (4, 2))])
+    ax.clabel(equal, fmt=lambda value: f"{value:,.0f}", fontsize=SMALL, inline_spacing=2)
+    if best is not None:
+        ax.plot(*best, "D", color=DARK, markersize=5, clip_on=False, zorder=4)
+    ax.set(xlabel="triplets", ylabel="votes on each, M", yticks=[1, 2, 3, 5, 10])
+    ax.set_title(f"{label} (solid), {cost_label} (dashed)")
+    return tidy(ax)
+
+
+def chosen_triplets(a: FloatArray, b: FloatArray, chosen: BoolArray, ax: Axes, *, names: tuple[str, str]) -> Axes:
+    """Draw the chances of x1 that two distances predict for each triplet of a pool, with those that were chosen."""
+    rows = np.random.default_rng(0).permutation(len(a))[:MOST_POINTS]
+    ax.scatter(a[rows], b[rows], 1.5, color="0.75", linewidths=0, rasterized=True, label="pool")
+    ax.scatter(a[chosen], b[chosen], 3.5, color=DARK, linewidths=0, rasterized=True, label="chosen")
+    ax.axline((0, 0), slope=1, color="black", linewidth=0.5)
+    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    verbatim(ax.set_xlabel(f"P of x1 by {names[0]}"))
+    verbatim(ax.set_ylabel(f"P of x1 by {names[1]}"))
+    ax.legend(fontsize=SMALL, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, markerscale=2.5)
+    tidy(ax).spines[:].set_visible(True)
+    return ax
+
+
+def batch_intervals(
+    votes: FloatArray,
+    difference: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    ax: Axes,
+    *,
+    label: str,
+    margin: float | None,
+) -> Axes:
+    """Draw the difference after each batch with its always-valid interval, against the votes so far.
+
+    ``label`` names the difference; the one to detect, ``margin``, is drawn on both sides of 0.
+    """
+    ax.fill_between(votes, low, high, color=LIGHT, alpha=0.5, linewidth=0)
+    ax.plot(votes, difference, "o-", color=DARK, markersize=3.5, linewidth=1.1)
+    ax.axhline(0, color="black", linewidth=0.7)
+    for end in () if margin is None else (-margin, margin):
+        ax.axhline(end, color=MARK, linewidth=0.7, linestyle=(0, (4, 2)))
+    ax.set(xlabel="votes so far", ylabel=label, xlim=(0, None))
+    return tidy(ax)

@@ -1,9 +1,3 @@
-from .cards import TELLING as TELLING
-from .cards import best_distance as best_distance
-from .cards import draw_card as draw_card
-from .cards import failure_cards as failure_cards
-from .cards import save_card as save_card
-from .cards import triplet_images as triplet_images
 from .compare import Comparison as Comparison
 from .compare import SharedRows as SharedRows
 from .compare import compare_results as compare_results
@@ -34,9 +28,15 @@ from .image_folder import IMAGES as IMAGES
 from .image_folder import Pictures as Pictures
 from .image_folder import missing_images as missing_images
 from .image_folder import pictures_of as pictures_of
+from .query import TELLING as TELLING
 from .query import ask as ask
 from .query import ask_triplet as ask_triplet
+from .query import best_distance as best_distance
+from .query import draw_card as draw_card
+from .query import failure_cards as failure_cards
 from .query import model_answer as model_answer
+from .query import save_card as save_card
+from .query import triplet_images as triplet_images
 from .report.page import bibtex as bibtex
 from .report.page import fill_template as fill_template
 from .report.page import report_page as report_page

@@ -18,6 +18,7 @@ from twoafc.arrays import BoolArray, FloatArray
 from twoafc.errors import DataError
 from twoafc.inference import (
     COMPARED,
+    Clustering,
     Record,
     Values,
     clustering_of,
@@ -163,8 +164,8 @@ def compare_results(
         then corrected for these comparisons only.
     """
     measures = COMPARED[results[0].k]
-    folders = [os.path.realpath(result.folder) for result in results if result.folder is not None]
-    if len(set(folders)) < len(folders) or len({*map(id, results)}) < len(results):
+    places = {result if result.folder is None else os.path.realpath(result.folder) for result in results}
+    if len(places) < len(results):
         raise DataError("a folder of results is given twice")
     own = _own(results[0], baseline, pairs) if len(results) == 1 else None
     if own is not None:
@@ -174,8 +175,7 @@ def compare_results(
         raise DataError("folders must have the same rule for ties; found half and x0: use the same --ties")
     names = [*dict.fromkeys(name for name, _ in shared.parts)]
     planned = planned_pairs(names, *known_names(names, baseline, pairs))
-    dependence = clustering_of(shared.table)
-    notes = [*shared.notes, shared.description, *_training_sizes(results), *dependence.caveats()]
+    notes = [*shared.notes, shared.description, *_training_sizes(results), *shared.dependence.caveats()]
     notes += [
         f"a folder has its error bars by {method}; these are by formula, of the fitted surfaces"
         for method in dict.fromkeys(result.error_bar_method for result in results)
@@ -185,7 +185,7 @@ def compare_results(
     scores: dict[tuple[str, str], dict[str, float]] = {}
     for label in dict.fromkeys(estimator for _, estimator in shared.parts):
         values = {name: shared.values(name, label) for name, estimator in shared.parts if estimator == label}
-        comparisons += keep_planned(compare(values, dependence, estimator=label), planned, measures)
+        comparisons += keep_planned(compare(values, shared.dependence, estimator=label), planned, measures)
         for measure in measures:
             scores[label, measure] = {
                 name: float(np.average(value.columns[:, value.measures.index(measure)], weights=shared.table.weight))
@@ -253,19 +253,10 @@ def _comparison(
 def compare_rows(
     result: Result, P: Mapping[str, FloatArray], keep: BoolArray, *, estimator: str | None = None
 ) -> Record:
-    """Compare two distances of a result by NLL on some of its rows; the noise of training is not included.
+    """Compare two distances of a result by NLL on the rows to keep; the noise of training is not included.
 
-    Parameters
-    ----------
-    P : mapping of the names of the two distances to arrays, shape (T,)
-    keep : array of bool, shape (T,)
-        The rows to compare on.
-    estimator : str, default the first of the results
-        One that did not diverge.
-
-    Returns
-    -------
-    record of `twoafc.inference.compare`, with ``rows``, how many were kept
+    ``P`` has the predictions of the two distances, and ``estimator`` one that did not diverge. The record is that of
+    `twoafc.inference.compare`, with ``rows``, how many were kept.
     """
     tested = result.outcome_rows(next(iter(P)), estimator).filter(pl.Series(keep))
     count = {"rows": len(tested)}
@@ -281,26 +272,17 @@ def compare_rows(
     return compare(values, dependence, estimator="", measures=measure)[0] | count
 
 
-Parts = dict[tuple[str, str], list[pl.DataFrame]]
-
-
 @dataclass(frozen=True, eq=False)
 class SharedRows:
     """The rows that some results share, in one order.
 
-    Attributes
-    ----------
-    parts : mapping of (name, estimator) to frames, one for each seed
-        Distances of one name in several folders have their folder's name behind it: see `named`.
-    training : mapping of (name, estimator) to what the folder's card says of the noise of training
-    votes : polars.DataFrame or None
-        Single votes with their observers, where all results have them.
-    notes : list of str
-        Which rows were left out.
+    ``parts`` has a frame for each seed, by name and estimator; distances of one name in several folders have their
+    folder's name behind it (see `named`). ``training`` is what the folder's card says of the noise of training, and
+    ``votes`` are the single votes, where all results have them. ``notes`` say which rows were left out.
     """
 
     results: Sequence[Result]
-    parts: Parts
+    parts: Mapping[tuple[str, str], list[pl.DataFrame]]
     training: Mapping[tuple[str, str], Record]
     votes: pl.DataFrame | None
     notes: list[str]
@@ -310,6 +292,11 @@ class SharedRows:
         """The rows with their labels and votes."""
         return _table(next(iter(self.parts.values()))[0], self.votes, self.results[0].k)
 
+    @cached_property
+    def dependence(self) -> Clustering:
+        """By what the rows are clustered."""
+        return clustering_of(self.table)
+
     @property
     def description(self) -> str:
         """How many rows there are, whether the noise of training is included, and by what they are clustered."""
@@ -317,19 +304,16 @@ class SharedRows:
             next((part for part in result.error_bars.split("; ") if part.startswith("noise of training")), None)
             for result in self.results
         ]
-        if len(set(words)) == 1:
-            training = [words[0]] if words[0] else []
-        else:
-            names = _short_names(self.results)
-            left_out = "noise of training left out here"
-            training = [f"{name}: {word or left_out}" for name, word in zip(names, words, strict=True)]
-        return "; ".join([f"{len(self.table)} {self.table.row}s", *training, clustering_of(self.table).description])
+        if len(set(words)) > 1:
+            named = zip(_short_names(self.results), words, strict=True)
+            words = [f"{name}: {word or 'noise of training left out here'}" for name, word in named]
+        training = dict.fromkeys(word for word in words if word)
+        return "; ".join([f"{len(self.table)} {self.table.row}s", *training, self.dependence.description])
 
     def values(self, name: str, estimator: str) -> Values:
         """Values of every row by one distance, over the seeds that did not diverge."""
         runs, training, ties = self.parts[name, estimator], self.training[name, estimator], self.results[0].ties
         table = _table(runs[0], self.votes, self.results[0].k)
-        dependence = clustering_of(table)
         finite = [run for run in runs if not run["diverged"][0] and np.isfinite(run["P"].to_numpy()).all()]
         if not finite:
             raise DataError(f"every run of {runs[0]['distance'][0]} diverged; there is nothing to compare")
@@ -339,7 +323,7 @@ class SharedRows:
             if HALVES in run.columns and not run[HALVES].has_nulls():
                 split = run[HALVES].to_numpy().T.reshape(training["splits"], 2, len(run))
                 halves = halves_of(table, split, ties=ties, crossed=training["cross_validated"], df=training["df"])
-            own = values_of(table, P, values_per_row(table, P, ties=ties, draws=0), dependence, ties=ties)
+            own = values_of(table, P, values_per_row(table, P, ties=ties, draws=0), self.dependence, ties=ties)
             values.append(replace(own, halves=halves))
         return mean_values(values)
 
@@ -366,13 +350,13 @@ def shared_rows(results: Sequence[Result]) -> SharedRows:
     shared, sizes = _common_rows(results, keys, ["n", "M", *["weight"] * bool(weighted)])
     notes = [
         f"{name}: {size - len(shared)} of {size} {row}s are not in the others and are left out"
-        for name, size in zip(_names(results), sizes, strict=True)
+        for name, size in zip(_short_names(results), sizes, strict=True)
         if size > len(shared)
     ]
     # Rows that are only numbered have the numbers of the first result, whose votes are used.
     numbers = first.rows.select(*keys, row).unique() if row not in keys else shared.select(keys)
     shared = shared.select(keys).join(numbers, on=keys, maintain_order="left")
-    parts: Parts = {}
+    parts: dict[tuple[str, str], list[pl.DataFrame]] = {}
     training: dict[tuple[str, str], Record] = {}
     for result, named in zip(results, _named(results), strict=True):
         for key, part in result.rows.group_by("distance", "estimator", "seed", maintain_order=True):
@@ -434,17 +418,13 @@ def _named(results: Sequence[Result]) -> list[dict[str, str]]:
     ]
 
 
-def _names(results: Sequence[Result]) -> list[str]:
-    """Name results by their folder, those in memory by number."""
-    return [
-        f"result {number}" if result.folder is None else result.name for number, result in enumerate(results, start=1)
-    ]
-
-
 def _short_names(results: Sequence[Result]) -> list[str]:
     """Name results by the last part of their folder, or all of it if two share that; those in memory by number."""
-    last = [Path(name).resolve().name for name in _names(results)]
-    return [short if last.count(short) == 1 else whole for short, whole in zip(last, _names(results), strict=True)]
+    names = [
+        f"result {number}" if result.folder is None else result.name for number, result in enumerate(results, start=1)
+    ]
+    last = [Path(name).resolve().name for name in names]
+    return [short if last.count(short) == 1 else name for short, name in zip(last, names, strict=True)]
 
 
 def _table(run: pl.DataFrame, votes: pl.DataFrame | None, k: int) -> Votes:

@@ -16,8 +16,8 @@ from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import log_pmf
 from twoafc.errors import DataError
 from twoafc.files import OutputFolder
-from twoafc.results.cards import DPI, TELLING, failure_cards, save_card
 from twoafc.results.image_folder import Pictures
+from twoafc.results.query import DPI, TELLING, failure_cards, save_card
 from twoafc.table import ENDS, write_frame
 
 if TYPE_CHECKING:
@@ -56,23 +56,19 @@ def surprise(n: ArrayLike, M: ArrayLike, P: ArrayLike) -> FloatArray:
     return bits
 
 
+def _by_surprise(rows: pl.DataFrame) -> pl.DataFrame:
+    """Sort rows of `Result.outcomes` by the ``surprise`` of their votes in bits, which is added, the largest first."""
+    bits = surprise(*(rows[name].to_numpy() for name in ("n", "M", "P")))
+    return rows.with_columns(surprise=pl.Series(bits)).sort("surprise", "nll", descending=True, maintain_order=True)
+
+
 def most_surprising(rows: pl.DataFrame) -> dict[str, Any]:
-    """Return the row of `Result.outcomes` whose votes surprise most, with ``surprise``: the first of `surprising`."""
-    n, M, P, nll = (rows[name].to_numpy() for name in ("n", "M", "P", "nll"))
-    bits = surprise(n, M, P)
-    best = int(np.lexsort((-nll, -bits))[0])
-    return rows.row(best, named=True) | {"surprise": float(bits[best])}
+    """Return the row of `Result.outcomes` whose votes surprise most, with ``surprise``."""
+    return _by_surprise(rows).row(0, named=True)
 
 
 def by_chance(bits: ArrayLike, M: ArrayLike, P: ArrayLike) -> FloatArray:
     """Return the expected number of triplets of a table that surprise by at least so many bits, if P is true.
-
-    Parameters
-    ----------
-    bits : array, shape (K,)
-        Surprises to ask about.
-    M, P : arrays, shape (T,)
-        The table.
 
     Examples
     --------
@@ -140,10 +136,9 @@ def surprising(
     """
     _require(top)
     rows = result.outcome_rows(distance, estimator)
-    n, M, P = (rows[name].to_numpy() for name in ("n", "M", "P"))
-    rows = rows.with_columns(surprise=pl.Series(surprise(n, M, P)))
-    first = rows.sort("surprise", "nll", descending=True, maintain_order=True).head(top)
-    return first.with_columns(by_chance=pl.Series(by_chance(first["surprise"].to_numpy(), M, P)))
+    first = _by_surprise(rows).head(top)
+    expected = by_chance(first["surprise"].to_numpy(), rows["M"].to_numpy(), rows["P"].to_numpy())
+    return first.with_columns(by_chance=pl.Series(expected))
 
 
 def disagreements(result: Result, a: str, b: str, *, estimator: str | None = None, top: int = 20) -> pl.DataFrame:

@@ -86,9 +86,8 @@ class Figures:
 
     def triplet(self, name: str | int, distance: str | None = None, *, images: str | Path | None = None) -> Figure:
         """One tested triplet: images, votes, P, and the NLL of every count."""
-        from twoafc.results.cards import draw_card
         from twoafc.results.image_folder import pictures_of
-        from twoafc.results.query import ask_triplet
+        from twoafc.results.query import ask_triplet, draw_card
 
         self._require("triplet", "cards")
         asked = ask_triplet(self._result, str(name), names=None if distance is None else [distance])

@@ -80,9 +80,7 @@ class Result:
     card : dict
         Provenance: versions, tables with their hashes, settings, fits; ``frames``, the library of the training table.
     folder : Path, optional
-        Folder to read `triplets`, `votes` and `runs` from when they are first used.
-    digests : mapping of file name to SHA-256, optional
-        The files with frames in the folder.
+        Folder that the result was read from; its `runs` are read when they are first used.
     """
 
     def __init__(
@@ -101,16 +99,15 @@ class Result:
         row: str = "triplet",
         card: Mapping[str, Any] | None = None,
         folder: Path | None = None,
-        digests: Mapping[str, str] | None = None,
     ) -> None:
         self.scores, self.notes, self.comparisons = list(scores), list(notes), list(comparisons)
         self.goodness, self.findings = dict(goodness or {}), list(findings)
         self.error_bars, self.ceiling, self.row = error_bars, ceiling, row
+        self.triplets, self.votes = triplets, votes
         self.card: dict[str, Any] = dict(card or {})
-        self.folder: Path | None = folder
-        self._digests = dict(digests or {})
+        self.folder = folder
         if folder is None:
-            self.triplets, self.votes, self.runs = triplets, votes, list(runs or ())
+            self.runs = list(runs or ())
 
     def __repr__(self) -> str:
         table = tables.summary_table(self.scores, short=True)
@@ -123,10 +120,7 @@ class Result:
 
     @classmethod
     def read(cls, folder: str | Path) -> Result:
-        """Read a folder that `write` has written; frames and models are read when they are first used.
-
-        Anything else raises a `DataError`.
-        """
+        """Read a folder that `write` has written; anything else raises a `DataError`."""
         return cls(**folders.read_result(Path(folder)))
 
     def write(
@@ -174,32 +168,16 @@ class Result:
         return other
 
     @property
-    def _native(self) -> str | None:
-        """Library of the frames that users get: that of the training table, or None for polars."""
-        kind: str | None = self.card.get("frames")
-        return kind
-
-    @property
     def name(self) -> str:
         """Name of the folder, for messages."""
         return "the result" if self.folder is None else str(self.folder)
 
     @cached_property
-    def triplets(self) -> pl.DataFrame | None:
-        """P and NLL of every tested row, for each distance and estimator, in long form; None for counts."""
-        assert self.folder is not None
-        return folders.read_rows(self.folder, f"{self.row}s.parquet", self._digests)
-
-    @cached_property
-    def votes(self) -> pl.DataFrame | None:
-        """The single votes on the tested rows, if their observers are known."""
-        assert self.folder is not None
-        return folders.read_rows(self.folder, "votes.parquet", self._digests)
-
-    @cached_property
     def runs(self) -> list[Run]:
         """The fits to the whole training table; from a folder, those whose models were saved."""
-        return [Run(*key, load(path)) for key, path in self._saved.items()]
+        assert self.folder is not None
+        paths = [self.folder / "models" / name for name in folders.model_files(self.fits)]
+        return [Run(*key, load(path)) for key, path in zip(self.fits, paths, strict=True) if path.is_file()]
 
     @property
     def rows(self) -> pl.DataFrame:
@@ -261,17 +239,10 @@ class Result:
 
         With several seeds it is the first that did not diverge or, if all did, the last.
         """
-        if "runs" in self.__dict__:
-            runs = (run for run in self.runs if hasattr(run.fit, "save"))
-        else:  # loaded one by one, until one will do
-            runs = (Run(*key, load(path)) for key, path in self._saved.items() if key[:2] == (distance, estimator))
-        fit = None
-        for run in runs:
-            if (run.distance, run.estimator) == (distance, estimator):
-                fit = run.fit
-                if not run.diverged:
-                    break
-        return fit
+        wanted = (distance, estimator)
+        runs = [run for run in self.runs if (run.distance, run.estimator) == wanted and hasattr(run.fit, "save")]
+        sound = [run for run in runs if not run.diverged]
+        return sound[0].fit if sound else runs[-1].fit if runs else None
 
     def fit(self, distance: str, estimator: str) -> Any:
         """Return the fit of a distance and estimator as `model` does; a `DataError` if there is none."""
@@ -279,13 +250,6 @@ class Result:
         if fit is None:
             raise DataError(f"{self.name} has no model of {distance}, {estimator}")
         return fit
-
-    @property
-    def _saved(self) -> dict[Key, Path]:
-        """Files of the saved models."""
-        assert self.folder is not None
-        paths = [self.folder / "models" / name for name in folders.model_files(self.fits)]
-        return {key: path for key, path in zip(self.fits, paths, strict=True) if path.is_file()}
 
     @property
     def fused(self) -> Any:
@@ -308,7 +272,7 @@ class Result:
 
         If a fused distance was cross-validated, its value in each row is that of the fit that has not seen the row.
         """
-        return to_native(self.wide(), self._native)
+        return to_native(self.wide(), self.card.get("frames"))
 
     def wide(self, estimator: str | None = None) -> pl.DataFrame:
         """Return `table` as a polars frame; the rows are those of an estimator, by default the first."""
@@ -327,7 +291,7 @@ class Result:
         frame
             Labels, ``n``, ``M``, ``distance``, ``estimator``, the distances of the row, ``P``, ``nll``.
         """
-        return to_native(self.outcome_rows(distance, estimator), self._native)
+        return to_native(self.outcome_rows(distance, estimator), self.card.get("frames"))
 
     def outcome_rows(self, distance: str | None = None, estimator: str | None = None) -> pl.DataFrame:
         """Return `outcomes` as a polars frame."""
@@ -348,7 +312,7 @@ class Result:
 
     def frame(self) -> Any:
         """Return the scores as a frame: every distance, estimator, split and group, each measure with its error bar."""
-        return to_native(pl.DataFrame(self.scores, infer_schema_length=None), self._native)
+        return to_native(pl.DataFrame(self.scores, infer_schema_length=None), self.card.get("frames"))
 
     def summary(self) -> Any:
         """Return the scores on tested votes as a small frame, the best first; `frame` has all of them.
@@ -360,7 +324,8 @@ class Result:
             compared, ``nll_letters`` (those that share one cannot be told apart), ``score_2afc`` (pairs:
             ``average_precision``) with its error, and ``explained`` in %.
         """
-        return to_native(pl.DataFrame(tables.summary_records(self.scores), infer_schema_length=None), self._native)
+        records = tables.summary_records(self.scores)
+        return to_native(pl.DataFrame(records, infer_schema_length=None), self.card.get("frames"))
 
     def verdict(self) -> list[str]:
         """State the result in a few sentences, the most important first: which distance leads, how clearly, caveats."""
@@ -379,9 +344,6 @@ class Result:
         pairs : list of two names each, optional
             Compare these pairs, instead of all.
         """
-        for other in others:
-            if not isinstance(other, Result | str | Path):
-                raise TypeError(f"compare takes other results or folders of results; got {type(other).__name__}")
         results = [self, *(other if isinstance(other, Result) else Result.read(other) for other in others)]
         return compare_results(results, baseline=baseline, pairs=pairs)
 

@@ -5,20 +5,6 @@ import {PAGE, answer, counted, fill, fitOf, fixed, get, make, points, remember, 
 import {controls, legend, views} from "./side.js";
 import {disagreement, enlarge, leave, list, peek, sameReference, choose_row, stage, tell, walk} from "./row.js";
 
-const KEYS = [
-    ["n  →", "next row of the list"],
-    ["p  ←", "previous row"],
-    ["d", "next row on which the two distances, or distance and people, disagree"],
-    ["r", "rows of the same reference, and back to all"],
-    ["e", "enlarge the images"],
-    ["/", "search"],
-    ["?", "these keys"],
-    ["Esc", "close"],
-    ["1 2 3 …", "enlarged: show one image; n, p and d go on"],
-    ["f", "enlarged: flicker between reference and image"],
-    ["x", "enlarged: difference from the reference"],
-];
-
 // ---- The query
 
 let turn = 0;
@@ -193,16 +179,11 @@ async function compare() {
     const all = view.rows.length === view.about.names.length;
     const on = `On ${all ? "all" : "these"} ${counted(view.rows.length, view.about.row)}`;
     const why = all ? "one pair, fitted again" : `one pair, on ${view.about.row}s chosen by looking`;
-    const asked = {
-        ...fitOf(view.query.distance),
-        other: view.query.other,
-        rows: bits(view.rows, view.about.names.length),
-    };
+    const asked = new URLSearchParams({...fitOf(view.query.distance), other: view.query.other});
     try {
-        const found = await answer("/compare", {
+        const found = await answer(`/compare?${asked}`, {
             method: "POST",
-            headers: {"Content-Type": "application/json"},
-            body: JSON.stringify(asked),
+            body: bits(view.rows, view.about.names.length),
             signal: mine.signal,
         }).then((each) => each.json());
         if (mine !== comparing) return undefined;
@@ -247,25 +228,6 @@ const spoken = ([low, high]) => (low === null ? `≤ ${high}` : high === null ? 
 
 // ---- Keys
 
-function keys() {
-    const dialog = get("keys");
-    fill(
-        dialog,
-        make("div", {class: "heading"}, make("h2", {}, "Keys"), make("button", {click: () => dialog.close()}, "Close")),
-        make(
-            "dl",
-            {},
-            KEYS.map(([key, what]) => make("div", {}, make("dt", {}, make("kbd", {}, key)), make("dd", {}, what))),
-        ),
-        make(
-            "p",
-            {class: "note"},
-            "Click a point to choose its row. Drag over the plane to list what lies in a box; click beside the points to drop it.",
-        ),
-    );
-    dialog.showModal();
-}
-
 const ACTIONS = {
     n: () => walk(1),
     ArrowRight: () => walk(1),
@@ -279,7 +241,7 @@ const ACTIONS = {
         view.about.roles.length &&
         enlarge(view.chosen, view.about.roles.includes("x0") ? "x0" : view.about.roles.at(-1)),
     "/": () => get("search").focus(),
-    "?": keys,
+    "?": () => get("keys").showModal(),
 };
 document.addEventListener("keydown", (event) => {
     if (!view.about || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -341,7 +303,8 @@ async function begin() {
     get("export").hidden = !view.about.names.length;
     get("search").hidden = !view.about.names.length;
     get("filters").hidden = !view.about.names.length;
-    get("help").addEventListener("click", keys);
+    get("help").addEventListener("click", ACTIONS["?"]);
+    get("keys").querySelector("button").addEventListener("click", () => get("keys").close());
     get("views").addEventListener("toggle", () => get("views").open && views());
     get("large").addEventListener("close", leave);
     window

@@ -64,17 +64,16 @@ function number(text, low, high, otherwise) {
     return value >= low && value <= high ? value : otherwise;
 }
 
-// "0.2..0.8", "4.." and "..3"; a number alone is the least.
+// "0.2..0.8", "4.." and "..3".
 export function range(text) {
     const parts = String(text ?? "").split("..");
-    if (parts.length > 2) return null;
+    if (parts.length !== 2) return null;
     const ends = parts.map((part) => number(part, -Infinity, Infinity, null));
-    if (parts.length === 1) ends.push(null);
     if (parts.some((part, at) => part.trim() !== "" && ends[at] === null)) return null;
     return ends[0] === null && ends[1] === null ? null : ends;
 }
 
-const rangeText = (ends) => (ends[1] === null ? String(ends[0]) : `${ends[0] ?? ""}..${ends[1]}`);
+const rangeText = ([low, high]) => `${low ?? ""}..${high ?? ""}`;
 
 function corners(text) {
     const ends = String(text ?? "")
@@ -268,13 +267,11 @@ export function logChances(P, M) {
     return chances;
 }
 
-// The rows as bits, the first row's first, in base 64: what the server reads.
+// The rows as bits, the first row's first: what the server reads.
 export function bits(rows, T) {
     const bytes = new Uint8Array(Math.ceil(T / 8));
     for (const row of rows) bytes[row >> 3] |= 1 << (row & 7);
-    let text = "";
-    for (let at = 0; at < bytes.length; at += 0x8000) text += String.fromCharCode(...bytes.subarray(at, at + 0x8000));
-    return btoa(text);
+    return bytes;
 }
 
 const quoted = (value) => {

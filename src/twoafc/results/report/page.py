@@ -65,9 +65,9 @@ BIBTEX = """\
 }"""
 
 
-def report_page(result: Result, images: str | Path | Pictures | None = None) -> str:
+def report_page(result: Result, images: str | Path | None = None) -> str:
     """Return the text of the page; without a folder of images their names are shown."""
-    pictures = images if isinstance(images, Pictures) or images is None else Pictures(Path(images))
+    pictures = None if images is None else Pictures(Path(images))
     ranked = ranking(result)
     best = result.goodness.get(key_of(ranked[0])) if ranked else None
     findings = {"warning": list[str](), "note": list[str]()}
