@@ -22,7 +22,7 @@ from scipy.special import entr, stdtr, stdtrit
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import log_coefficient
-from twoafc.inference.dependence import Dependence, distinct_numbers
+from twoafc.inference.dependence import Dependence, Strata, distinct_numbers
 from twoafc.inference.intervals import share_interval, t_interval
 from twoafc.inference.mixtures import EVERY, Q, bounding_function, estimate_mixture, folded_draws, folded_pmf
 from twoafc.metrics import log_likelihood
@@ -179,7 +179,7 @@ def estimate_ceiling(
         human_pairs_se=by_pairs[1],
         level=level,
         known=bool((M > 1).any()),
-        note=_note(pools, _misfits(samples, values, pool, dependence), level),
+        note=_note(pools, _misfits(samples, values, Strata(pool, len(pools)), dependence), level),
     )
 
 
@@ -426,7 +426,7 @@ LEAST = {"nll": 0.0, "gain": 0.0, "score_2afc": 50.0}
 
 def _bounds(sample: Sample, values: FloatArray, dependence: Dependence, risk: float) -> dict[str, Bounds]:
     """Bounds of each score; `values` are those of all rows."""
-    (mean,), (variance,), (units,) = _means(values, dependence.together, dependence)
+    (mean,), (variance,), (units,) = _means(values, dependence.whole, dependence)
     limits = [
         _limit(sample.values[:, k], sample.count, sample.extremes[k], end, variance[k], units, risk)
         for k, end in enumerate(ENDS.tolist())
@@ -434,10 +434,10 @@ def _bounds(sample: Sample, values: FloatArray, dependence: Dependence, risk: fl
     return _ordered(mean.reshape(-1, 2), np.reshape(limits, (-1, 2)), sample)
 
 
-def _misfits(samples: Sequence[Sample], values: FloatArray, strata: IntArray, dependence: Dependence) -> list[float]:
+def _misfits(samples: Sequence[Sample], values: FloatArray, strata: Strata, dependence: Dependence) -> list[float]:
     """Upper bound of the p-value of each sample's votes, if those on one triplet are draws with one probability.
 
-    It is that of lower bounds that exceed upper ones, six comparisons; `strata` has the number of each row's sample.
+    It is that of lower bounds that exceed upper ones, six comparisons; `strata` has the sample of each row.
     """
     smallest = []
     for sample, means, variances, units in zip(samples, *_means(_excess(values), strata, dependence), strict=True):
@@ -457,14 +457,12 @@ def _excess(values: FloatArray) -> FloatArray:
     return np.concatenate([low - high, np.array(list(LEAST.values())) - high], axis=1)
 
 
-def _means(values: FloatArray, strata: IntArray, dependence: Dependence) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _means(values: FloatArray, strata: Strata, dependence: Dependence) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Means over the triplets of each stratum, their variances, and the numbers of independent units."""
     weight = dependence.shares(strata)
-    count, share = int(strata.max()) + 1, weight * dependence.times
-    means = np.stack([np.bincount(strata, column * share) for column in values.T], axis=1)
-    influence = (values - means[strata]) * weight[:, None]
-    variance, units = dependence.variance(influence, weight, strata, count), dependence.units(weight, strata, count)
-    return np.asarray(means, dtype=np.float64), variance, units
+    means = strata.total(values * (weight * dependence.times)[:, None])
+    influence = (values - means[strata.number]) * weight[:, None]
+    return means, dependence.variance(influence, weight, strata), dependence.units(weight, strata)
 
 
 def _ordered(means: FloatArray, limits: FloatArray, sample: Sample) -> dict[str, Bounds]:

@@ -247,7 +247,7 @@ def _mean(values: Values, columns: FloatArray, k: int, clustering: Clustering) -
 def _means(values: Values, k: int, columns: int, clustering: Clustering) -> Means:
     """How means of some columns of measure k are taken."""
     sizes = np.broadcast_to(values.size(k)[:, None], (len(values.M), columns))
-    return Means(clustering, sizes, clustering.rows.shares())
+    return Means(clustering, sizes, clustering.rows.shares(), clustering.rows.whole)
 
 
 def _differences(pairs: Sequence[tuple[Values, Values]], k: int, clustering: Clustering) -> list[Difference]:

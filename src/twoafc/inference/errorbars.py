@@ -15,7 +15,7 @@ import numpy as np
 
 from twoafc import metrics
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.inference.dependence import NOT_KEPT, Ballots, Dependence, ballots, find_dependence, vote_effects
+from twoafc.inference.dependence import NOT_KEPT, Ballots, Dependence, Strata, ballots, find_dependence, vote_effects
 from twoafc.inference.intervals import share_interval, t_interval
 from twoafc.inference.scores import PER_VOTE, Record, all_measures, score_functions, with_sums
 from twoafc.inference.training import HalfScores, combined_units, training_variance
@@ -77,7 +77,7 @@ class Clustering:
         weight = self.rows.shares()
         families = self.rows.units_by_family(weight)
         if self.ballots is not None:
-            families["observers"] = self.ballots.observers, float(self.ballots.units(weight, self.rows.together, 1)[0])
+            families["observers"] = self.ballots.observers, float(self.ballots.units(weight, self.rows.whole)[0])
         sentences = []
         for family, (number, units) in families.items():
             if units >= (FEW_IMAGES if family == "images" else FEW):
@@ -107,27 +107,21 @@ class Clustering:
         return sentences
 
     def standard_errors(
-        self,
-        influence: FloatArray,
-        weight: FloatArray,
-        effects: FloatArray | None = None,
-        stratum: IntArray | None = None,
-        strata: int = 1,
+        self, influence: FloatArray, weight: FloatArray, effects: FloatArray | None = None, strata: Strata | None = None
     ) -> FloatArray:
         """Standard errors of weighted means, shape (strata, k): see `Dependence.variance` and `Ballots.variance`."""
-        variance = self.rows.variance(influence, weight, stratum, strata)
+        variance = self.rows.variance(influence, weight, strata)
         if self.ballots is not None and effects is not None:
-            stratum = self.rows.together if stratum is None else stratum
-            variance = variance + self.ballots.variance(effects, weight, self.rows, stratum, strata)
+            variance = variance + self.ballots.variance(effects, weight, self.rows, strata or self.rows.whole)
         return np.sqrt(variance)
 
     def variance_of_mean(
-        self, influence: FloatArray, weight: FloatArray, effects: FloatArray | None, stratum: IntArray, strata: int
+        self, influence: FloatArray, weight: FloatArray, effects: FloatArray | None, strata: Strata
     ) -> FloatArray:
         """Variance of the mean of groups, shape (1, k): see `Dependence.variance_of_mean`."""
-        variance = self.rows.variance_of_mean(influence, weight, stratum, strata)
+        variance = self.rows.variance_of_mean(influence, weight, strata)
         if self.ballots is not None and effects is not None:
-            variance = variance + self.ballots.variance(effects, weight, self.rows, self.rows.together, 1)
+            variance = variance + self.ballots.variance(effects, weight, self.rows, self.rows.whole)
         return variance
 
     def linear_errors(
@@ -136,8 +130,7 @@ class Clustering:
         residual: FloatArray,
         centre: FloatArray,
         weight: FloatArray,
-        stratum: IntArray | None = None,
-        strata: int = 1,
+        strata: Strata | None = None,
     ) -> FloatArray:
         """Standard errors of sums of coefficient times residual votes, shape (strata,).
 
@@ -147,15 +140,14 @@ class Clustering:
         if self.ballots is not None:
             row = self.ballots.row
             effects = (coefficient[row] * (self.ballots.chosen - centre[row]))[:, None]
-        return self.standard_errors((coefficient * residual)[:, None], weight, effects, stratum, strata)[:, 0]
+        return self.standard_errors((coefficient * residual)[:, None], weight, effects, strata)[:, 0]
 
-    def units(self, weight: FloatArray, stratum: IntArray | None = None, strata: int = 1) -> FloatArray:
+    def units(self, weight: FloatArray, strata: Strata | None = None) -> FloatArray:
         """Effective number of independent units in each stratum, shape (strata,)."""
-        units = self.rows.units(weight, stratum, strata)
+        units = self.rows.units(weight, strata)
         if self.ballots is None:
             return units
-        stratum = self.rows.together if stratum is None else stratum
-        return np.minimum(units, self.ballots.units(weight, stratum, strata))
+        return np.minimum(units, self.ballots.units(weight, strata or self.rows.whole))
 
 
 def clustering_of(table: Votes) -> Clustering:
@@ -235,12 +227,12 @@ def errors(
     """
     rows, sizes = clustering.rows, values.sizes
     with np.errstate(invalid="ignore"):  # an infinite NLL has no error bar
-        by_group = {"all": _errors(values, Means(clustering, sizes, rows.shares()))[0]}
+        by_group = {"all": _errors(values, Means(clustering, sizes, rows.shares(), rows.whole))[0]}
         if codes is not None:
-            names, group = codes
-            own, shares, count = grouped or values, rows.shares(group), len(names)
-            by_group |= dict(zip(names, _errors(own, Means(clustering, sizes, shares, group, count)), strict=True))
-            across = Means(clustering, sizes, shares / count, group, count, across=True)
+            names, own, groups = codes[0], grouped or values, Strata(codes[1], len(codes[0]))
+            means = Means(clustering, sizes, rows.shares(groups), groups)
+            by_group |= dict(zip(names, _errors(own, means), strict=True))
+            across = replace(means, weight=means.weight / groups.size, across=True)
             by_group["mean"] = _errors(own, across)[0]
     return by_group
 
@@ -275,13 +267,8 @@ class Means:
     clustering: Clustering
     sizes: FloatArray
     weight: FloatArray
-    group: IntArray | None = None
-    groups: int = 1
+    groups: Strata
     across: bool = False
-
-    @cached_property
-    def _code(self) -> IntArray:
-        return self.clustering.rows.together if self.group is None else self.group
 
     @cached_property
     def _mean_sizes(self) -> FloatArray:
@@ -290,14 +277,13 @@ class Means:
     @cached_property
     def _shares(self) -> FloatArray:
         """Weight of each row for a size of 1, shape (T, k)."""
-        shares = [self.weight / mean[self._code] for mean in self._mean_sizes.T]
+        shares = [self.weight / mean[self.groups.number] for mean in self._mean_sizes.T]
         return np.stack(shares).T
 
     def _averages(self, columns: FloatArray) -> FloatArray:
         """Weighted means of columns over the rows of each group, shape (groups, k)."""
-        code, weight = self._code, self.clustering.rows.times * self.weight
-        sums = [np.bincount(code, weight * column, minlength=self.groups) for column in columns.T]
-        return np.stack(sums, axis=1) / np.bincount(code, weight, minlength=self.groups)[:, None]
+        weight = (self.clustering.rows.times * self.weight)[:, None]
+        return self.groups.total(weight * columns) / self.groups.total(weight)
 
     def of(self, columns: FloatArray) -> FloatArray:
         """Mean of each column, shape (groups, k), or (1, k) for the mean of groups."""
@@ -308,7 +294,7 @@ class Means:
         """Influence of each row on the mean of each column in the row's group, shape (T, k)."""
         means, influence = self._averages(columns) / self._mean_sizes, np.empty(columns.shape[::-1])
         for k, mean in enumerate(means.T):
-            influence[k] = (columns[:, k] - mean[self._code] * self.sizes[:, k]) * self._shares[:, k]
+            influence[k] = (columns[:, k] - mean[self.groups.number] * self.sizes[:, k]) * self._shares[:, k]
         return influence.T
 
     def variance(self, influence: FloatArray, vote_effects: FloatArray | None = None) -> FloatArray:
@@ -317,8 +303,8 @@ class Means:
         if vote_effects is not None and self.clustering.ballots is not None:
             effects = vote_effects * self._shares[self.clustering.ballots.row]
         if self.across:
-            return self.clustering.variance_of_mean(influence, self.weight, effects, self._code, self.groups)
-        return self.clustering.standard_errors(influence, self.weight, effects, self.group, self.groups) ** 2
+            return self.clustering.variance_of_mean(influence, self.weight, effects, self.groups)
+        return self.clustering.standard_errors(influence, self.weight, effects, self.groups) ** 2
 
     def estimate(self, columns: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Means of columns, and their variances over rows."""
@@ -326,15 +312,11 @@ class Means:
 
     def skewness(self, influence: FloatArray) -> FloatArray:
         """Skewness of each mean, shape as of the means."""
-        return self.clustering.rows.skewness(influence, *self._strata)
+        return self.clustering.rows.skewness(influence, None if self.across else self.groups)
 
     def units(self) -> FloatArray:
         """Effective number of independent units of each mean, shape (groups,) or (1,)."""
-        return self.clustering.units(self.weight, *self._strata)
-
-    @property
-    def _strata(self) -> tuple[IntArray | None, int]:
-        return (None, 1) if self.across else (self.group, self.groups)
+        return self.clustering.units(self.weight, None if self.across else self.groups)
 
 
 def independent_rows(values: Values, clustering: Clustering) -> float:

@@ -17,6 +17,7 @@ from scipy.special import expit, logit
 from twoafc import metrics
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import uniformise
+from twoafc.inference.dependence import Strata
 from twoafc.inference.errorbars import Clustering
 from twoafc.inference.intervals import LEVEL, Interval, p_value, share_interval, t_interval
 from twoafc.table import Triplets, Votes
@@ -212,19 +213,19 @@ def calibration(
     P, own = np.clip(P, CLIP, 1 - CLIP), clusters.rows.weights
     bins = bins or int(np.clip(len(P) // BIN_SIZE, 1, MOST_BINS))
     edges = np.unique(np.quantile(P, np.arange(1, bins) / bins, method="lower"))
-    _, code = np.unique(np.searchsorted(edges, P, side="left"), return_inverse=True)
-    count = int(code.max()) + 1  # equal values of P may make it smaller
+    used, code = np.unique(np.searchsorted(edges, P, side="left"), return_inverse=True)
+    by_P = Strata(code, len(used))  # equal values of P may make them fewer
 
     def by_bin(values: ArrayLike) -> FloatArray:
-        return np.bincount(code, values, minlength=count).astype(np.float64)
+        return np.bincount(code, values).astype(np.float64)
 
     votes, information = by_bin(own * M), by_bin(own * M * P * (1 - P))
     gap, share = by_bin(own * (n - M * P)) / votes, by_bin(own * n) / votes
     weight, centre = own * M / votes[code], P + gap[code]
-    observed = clusters.linear_errors(own / votes[code], n - M * centre, centre, weight, code, count)
+    observed = clusters.linear_errors(own / votes[code], n - M * centre, centre, weight, by_P)
     # A few votes may agree by chance; the binomial error of P itself is a lower bound.
     se = np.fmax(observed, np.sqrt(by_bin(own**2 * M * P * (1 - P))) / votes)
-    units = clusters.units(weight, code, count)
+    units = clusters.units(weight, by_P)
     ends = [share_interval(100 * s, 100 * e, u) for s, e, u in zip(share, se, units, strict=True)]
     curve = tuple(
         Bin(int(t), int(v), float(p), float(s), float(e), end.low / 100, end.high / 100)
@@ -382,37 +383,36 @@ def residual_map(
     uniform, u0, u1 = uniformise(d0, d1)
     i, j = (np.minimum((u * cells).astype(np.int64), cells - 1) for u in (u0, u1))
     own, residual = clusters.rows.weights, np.where(u0 >= u1, 1, -1) * (n - M * P)
-    code = np.maximum(i, j) * cells + np.minimum(i, j)
     count = cells * cells
-    votes = np.bincount(code, own * M, minlength=count)
+    cell = Strata(np.maximum(i, j) * cells + np.minimum(i, j), count)
+    columns = [own * M, own * residual, M * P * (1 - P), own**2 * M * P * (1 - P), np.ones(len(M))]
+    votes, excess, expected, weighted, triplets = cell.total(np.stack(columns, axis=1)).T
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean = np.bincount(code, own * residual, minlength=count) / votes
-    weight = own * M / votes[code]
-    influence = own * (residual - mean[code] * M) / votes[code]
-    observed = clusters.rows.variance(influence[:, None], weight, code, count)[:, 0]
+        mean = excess / votes
+    weight = own * M / votes[cell.number]
+    influence = own * (residual - mean[cell.number] * M) / votes[cell.number]
+    observed = clusters.rows.variance(influence[:, None], weight, cell)[:, 0]
     # Votes that agree by chance show no spread; the binomial variance of P, if P is right, is a lower bound.
-    expected, weighted = (np.bincount(code, factor * M * P * (1 - P), minlength=count) for factor in (1, own**2))
     with np.errstate(divide="ignore", invalid="ignore"):
         se = np.sqrt(np.fmax(observed, weighted / votes**2))
-    units = clusters.rows.units(weight, code, count)
+    units = clusters.rows.units(weight, cell)
     tested = (expected >= FEWEST_EXPECTED) & (units > 1) & (np.arange(count) % (cells + 1) > 0)
     single = [p_value(*cell) if test else np.nan for *cell, test in zip(mean, se, units, tested, strict=True)]
     p = np.minimum(max(1, int(tested.sum())) * np.array(single), 1.0)
     lower = np.tril_indices(cells, -1)
 
-    def unfolded(values: FloatArray, sign: int) -> FloatArray:
-        square = values.reshape(cells, cells).astype(np.float64)
+    def unfolded(values: FloatArray, sign: int = 1) -> FloatArray:
+        square = values.reshape(cells, cells).copy()
         square.T[lower] = sign * square[lower]
         return square
 
-    residuals = unfolded(mean, -1)
-    np.fill_diagonal(residuals, np.where(votes.reshape(cells, cells).diagonal() > 0, 0.0, np.nan))
-    triplets = unfolded(np.bincount(code, minlength=count).astype(np.float64), 1).astype(np.int64)
-    errors, p_values = unfolded(se, 1), unfolded(p, 1)
+    residuals, errors, p_values, counted = unfolded(mean, -1), unfolded(se), unfolded(p), unfolded(triplets)
+    np.fill_diagonal(residuals, np.where(counted.diagonal() > 0, 0.0, np.nan))
     for square in (errors, p_values):
         np.fill_diagonal(square, np.nan)
-        square[triplets == 0] = np.nan
-    return ResidualMap(residuals, errors, triplets, p_values, uniform.inverse(np.linspace(0, 1, cells + 1)))
+        square[counted == 0] = np.nan
+    edges = uniform.inverse(np.linspace(0, 1, cells + 1))
+    return ResidualMap(residuals, errors, counted.astype(np.int64), p_values, edges)
 
 
 # Preference for one side, and random votes
