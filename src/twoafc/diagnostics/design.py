@@ -185,13 +185,7 @@ def _preference(profile: Profile) -> Iterator[Finding]:
 
 
 def _by_steps(share: FloatArray, u0: FloatArray, u1: FloatArray, weight: FloatArray | int = 1) -> FloatArray:
-    """P of each row by the size of u0 - u1, in steps; the same for both sides, by the rows' weights.
-
-    Examples
-    --------
-    >>> _by_steps(np.array([1.0, 1.0, 0.0, 0.5]), np.array([0.9, 0.9, 0.1, 0.5]), np.array([0.1, 0.1, 0.9, 0.5]))
-    array([1. , 1. , 0. , 0.5])
-    """
+    """P of each row by the size of u0 - u1, in steps; the same for both sides, by the rows' weights."""
     difference = u0 - u1
     size = np.abs(difference)
     step = np.searchsorted(np.unique(np.quantile(size, np.arange(1, STEPS) / STEPS)), size)

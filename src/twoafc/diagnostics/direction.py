@@ -451,14 +451,6 @@ def unlike_pairs(table: Votes, name: str) -> tuple[float, int] | None:
     """Share of repeated pairs (reference, image) with different distances, and the number of repeated pairs.
 
     None where images have no names or hardly any pair repeats.
-
-    Examples
-    --------
-    >>> from twoafc import Triplets
-    >>> x0, x1 = [f"a{k % 20}" for k in range(40)], [f"b{k}" for k in range(40)]
-    >>> rows = {"n": [1] * 40, "M": [1] * 40, "ref": ["r"] * 40, "x0": x0, "x1": x1, "d0": range(40), "d1": range(40)}
-    >>> unlike_pairs(Triplets.from_frame(rows), "distance")  # twenty pairs (r, a0), ..., each with two distances
-    (1.0, 20)
     """
     labels = table.labels
     images = compared_images(labels.columns)

@@ -27,36 +27,28 @@ from twoafc.inference.training import combined_units, halves_of_difference, trai
 
 @dataclass(frozen=True)
 class Criterion:
-    """How distances are compared by a measure.
+    """How distances are compared by a measure."""
 
-    Parameters
-    ----------
-    better : {-1, 1}
-        1 where larger is better.
-    verb, unit, decimals : str, str, int
-        Words and decimals of the sentence; more decimals where the interval is narrower.
-    same : str
-        Words for two distances with the same value on every row.
-    """
-
-    better: int
+    better: int  # 1 where larger is better, else -1
     verb: str
     unit: str
-    decimals: int
-    same: str = "have the same 2AFC score on every triplet"
+    decimals: int  # in sentences; more where the interval is narrower
+    same: str  # in words, of two distances with the same value on every row
 
 
 def _nll(row: str) -> Criterion:
     return Criterion(-1, "explains the votes better than", f"nats per {row}", 2, f"have the same NLL on every {row}")
 
 
+def _score_2afc(verb: str, what: str) -> Criterion:
+    return Criterion(1, verb, f"% of votes ({what})", 1, "have the same 2AFC score on every triplet")
+
+
 COMPARED = {
     2: {
         "nll": _nll("triplet"),
-        "score_2afc": Criterion(1, "agrees with more votes, as fitted, than", "% of votes (2AFC)", 1),
-        "score_2afc_distance": Criterion(
-            1, "agrees with more votes than", "% of votes (2AFC of the distance alone)", 1
-        ),
+        "score_2afc": _score_2afc("agrees with more votes, as fitted, than", "2AFC"),
+        "score_2afc_distance": _score_2afc("agrees with more votes than", "2AFC of the distance alone"),
     },
     1: {
         "nll": _nll("pair"),
@@ -139,17 +131,16 @@ def corrected(records: Sequence[Record], measures: Mapping[str, Criterion]) -> l
         As given, with ``p_holm``, ``low_holm``, ``high_holm``, ``tests`` (how many comparisons were corrected for),
         ``different`` (p_holm is below 0.05) and ``sentence``.
     """
-    families: dict[tuple[str, str], list[float]] = {}
-    for record in records:
-        p = np.nan if record["p"] is None else record["p"]
-        families.setdefault((record["estimator"], record["measure"]), []).append(p)
-    factors = {family: iter(holm_factors(p).tolist()) for family, p in families.items()}
-    tests = {family: int(np.isfinite(p).sum()) for family, p in families.items()}
-    return [
-        _corrected(record, measures[record["measure"]], next(factors[family]), tests[family])
-        for record in records
-        for family in [(record["estimator"], record["measure"])]
-    ]
+    families: dict[tuple[str, str], list[int]] = {}
+    for place, record in enumerate(records):
+        families.setdefault((record["estimator"], record["measure"]), []).append(place)
+    by_place: dict[int, Record] = {}
+    for (_, name), places in families.items():
+        p = [np.nan if records[place]["p"] is None else records[place]["p"] for place in places]
+        tests = int(np.isfinite(p).sum())
+        for place, factor in zip(places, holm_factors(p).tolist(), strict=True):
+            by_place[place] = _corrected(records[place], measures[name], factor, tests)
+    return [by_place[place] for place in range(len(records))]
 
 
 def _corrected(record: Record, measure: Criterion, factor: float, tests: int) -> Record:
@@ -174,13 +165,7 @@ def _corrected(record: Record, measure: Criterion, factor: float, tests: int) ->
 def planned_pairs(
     names: Collection[str], baseline: str | None = None, pairs: Sequence[Sequence[str]] = ()
 ) -> list[tuple[str, str]]:
-    """Pairs of distances that were planned: each with the baseline, and those that are named; none twice.
-
-    Examples
-    --------
-    >>> planned_pairs(["ssim", "lpips", "dists"], baseline="ssim")
-    [('lpips', 'ssim'), ('dists', 'ssim')]
-    """
+    """Pairs of distances that were planned: each with the baseline, and those that are named; none twice."""
     if isinstance(pairs, str) or any(isinstance(pair, str) or len(pair) != 2 for pair in pairs):
         raise ValueError(f'pairs must be a list of two names each, [("lpips", "ssim")]; got {pairs!r}')
     asked = [] if baseline is None else [(name, baseline) for name in names if name != baseline]
@@ -312,13 +297,7 @@ def sentence(measure: Criterion, a: str, b: str, interval: Sequence[float], p: f
 
 
 def advantage(measure: Criterion, interval: Sequence[float], p: float, *, tests: int = 1) -> str:
-    """Write a difference as the advantage of the better distance, with its interval and p-value.
-
-    Examples
-    --------
-    >>> advantage(COMPARED[2]["nll"], (-0.38, 0.005, -0.39, -0.37), 1e-9, tests=10)
-    '0.38 nats per triplet, 95 % interval 0.37 to 0.39, p < 0.0001 (Holm)'
-    """
+    """Write a difference as the advantage of the better distance, with its interval and p-value."""
     value, _, low, high = interval
     width = max((high - low) / 2, 1e-6 * abs(value))
     decimals = max(measure.decimals, round(0.45 - np.log10(width))) if width > 0 else measure.decimals + 2

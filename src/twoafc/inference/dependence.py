@@ -95,13 +95,7 @@ class Dependence:
         return np.ones(self.size) if self.sampling is None else self.sampling
 
     def shares(self, strata: Strata | None = None) -> FloatArray:
-        """Weight of each triplet of a row in the mean over its stratum: its share of the sampling weights there.
-
-        Examples
-        --------
-        >>> Dependence(3, (), "").shares(), Dependence(3, (), "", sampling=np.array([1.0, 1.0, 2.0])).shares()
-        (array([0.33333333, 0.33333333, 0.33333333]), array([0.25, 0.25, 0.5 ]))
-        """
+        """Weight of each triplet of a row in the mean over its stratum: its share of the sampling weights there."""
         number = (strata or self.whole).number
         return np.asarray(self.weights / np.bincount(number, self.times * self.weights)[number])
 
@@ -327,11 +321,6 @@ def find_dependence(
     triplets that share any image; and where rows are one observer's, those of the same observer. A single reference, or
     observer, is no sample: the error bars are for it alone. With `count`, a row stands for several triplets of one
     reference, or of several with `by_ref`: see `twoafc.table.Votes`.
-
-    Examples
-    --------
-    >>> find_dependence(pl.DataFrame({"triplet": ["0", "1"], "ref": ["a", "b"]})).description
-    'triplets taken as independent'
     """
     rows, parts = len(labels), None
     if by_ref is not None:

@@ -334,13 +334,7 @@ def independent_rows(values: Values, clustering: Clustering) -> float:
 
 
 def bar(name: str, value: float | None, se: float, units: float, *, skew: float = 0.0) -> Record:
-    """Return the error bar of one measure as the fields of a record; None where it cannot be estimated.
-
-    Examples
-    --------
-    >>> bar("nll", 1.0, float("nan"), 1.0)
-    {'nll_se': None, 'nll_low': None, 'nll_high': None}
-    """
+    """Return the error bar of one measure as the fields of a record; None where it cannot be estimated."""
     if value is None or not np.isfinite(value) or not np.isfinite(se) or units <= 1:
         return {f"{name}_{end}": None for end in ("se", "low", "high")}
     # Scores in % stay between 0 and 100, an NLL at or above 0.

@@ -199,17 +199,7 @@ class Calibration:
 def calibration(
     n: IntArray, M: IntArray, P: FloatArray, clusters: Clustering, *, floor: float = 0.5, bins: int | None = None
 ) -> Calibration:
-    """Compare P with the votes, in bins of equal numbers of triplets; `floor` is the constant P to beat.
-
-    Examples
-    --------
-    >>> from twoafc.inference.dependence import Dependence
-    >>> rng = np.random.default_rng(0)
-    >>> P, M = rng.random(4000), np.full(4000, 5)
-    >>> result = calibration(rng.binomial(M, P), M, P, Clustering(Dependence(4000, (), ""), None))
-    >>> result.slope.low < 1 < result.slope.high
-    True
-    """
+    """Compare P with the votes, in bins of equal numbers of triplets; `floor` is the constant P to beat."""
     P, own = np.clip(P, CLIP, 1 - CLIP), clusters.rows.weights
     bins = bins or int(np.clip(len(P) // BIN_SIZE, 1, MOST_BINS))
     edges = np.unique(np.quantile(P, np.arange(1, bins) / bins, method="lower"))
@@ -307,13 +297,6 @@ def intraclass_correlation(n: IntArray, M: IntArray, P: FloatArray, clusters: Cl
     The mean of (y - P)(y' - P) over pairs of votes, relative to P (1 - P); 0 where votes are Binomial(M, P). A positive
     value means that triplets with the same distances differ in p: variation that the distance leaves unexplained, plus
     the smoother's own error. It is no fault of the observers.
-
-    Examples
-    --------
-    >>> from twoafc.inference.dependence import Dependence
-    >>> P = np.full(2, 0.5)
-    >>> intraclass_correlation(np.array([2, 0]), np.array([2, 2]), P, Clustering(Dependence(2, (), ""), None)).value
-    1.0
     """
     pairs = M * (M - 1)
     if not pairs.any():

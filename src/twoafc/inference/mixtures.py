@@ -31,14 +31,7 @@ CHUNK = 20_000
 
 @lru_cache(maxsize=256)
 def folded_pmf(m: int) -> FloatArray:
-    """Probability of k = 0..floor(m/2), shape (floor(m/2) + 1, VALUES), for every value of q.
-
-    Examples
-    --------
-    >>> folded_pmf(2)[:, [0, -1]]
-    array([[0.5, 1. ],
-           [0.5, 0. ]])
-    """
+    """Probability of k = 0..floor(m/2), shape (floor(m/2) + 1, VALUES), for every value of q."""
     return _folded(pmf_table(m, Q)).T
 
 
@@ -46,16 +39,6 @@ def folded_draws(n: IntArray, M: IntArray, m: int) -> FloatArray:
     """Probability of k = 0..floor(m/2) among m of the M votes, drawn at random, shape (T, floor(m/2) + 1).
 
     Averaged over all draws, every vote counts; and for given q the average has the expectation that m votes have.
-
-    Examples
-    --------
-    >>> folded_draws(np.arange(4), np.full(4, 3), 3)
-    array([[1., 0.],
-           [0., 1.],
-           [0., 1.],
-           [1., 0.]])
-    >>> folded_draws(np.array([2]), np.array([4]), 2).round(4)
-    array([[0.3333, 0.6667]])
     """
     folded = np.empty((len(n), m // 2 + 1))
     for start in range(0, len(n), CHUNK):

@@ -203,13 +203,7 @@ def mean_of_groups(records: Sequence[Record]) -> Record:
 
 
 def over_seeds(runs: Sequence[Record]) -> Record:
-    """Mean and standard deviation (``_sd``) over the seeds of one score; runs that diverged are counted, not averaged.
-
-    Examples
-    --------
-    >>> over_seeds([{"nll": 1.0, "seed": 0, "diverged": 0}, {"nll": 3.0, "seed": 1, "diverged": 0}])
-    {'nll': 2.0, 'seed': None, 'diverged': 0, 'nll_sd': 1.4142135623730951, 'runs': 2}
-    """
+    """Mean and standard deviation (``_sd``) of one score over seeds; runs that diverged are counted, not averaged."""
     finished = [run for run in runs if not run["diverged"]]
     summary: Record = dict(runs[0]) | {"seed": None, "diverged": len(runs) - len(finished)}
     for name in dict.fromkeys((*all_measures(2), *all_measures(1), "ties_model")):

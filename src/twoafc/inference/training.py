@@ -11,17 +11,12 @@ and the variance that training adds is
 
     V_train = f max(R - I, 0),    or f R where the training table is cross-validated.
 
-I is the interaction of row and fit, which V already has. f is 1/4 for the NLL: half a table has twice the noise, and
-the NLL, flat around its best surface, changes with it to second order. For measures of the choice f grows with the
-noise: for a difference it is I / 2V, at least 1/4 and at most 0.4; for a score it is 0.4. In cross-validation fits
-share rows with each other and with the rows tested: f is 1/8 for the NLL and 1/2 for the others. Apart from the first,
-these factors were chosen by simulation and confirmed on other simulated tables (`benchmarks/verdicts.py`).
-
-V_train is added to V of every score of a fitted P, of each group and of the mean of groups (`errorbars.errors`), to V
-of every difference of two distances (`comparisons.compare`), and to V of the gain whose share of the ceiling is
-reported. Scores of the distance alone do not depend on a fit: their D is 0. The degrees of freedom of the sum follow
-from Satterthwaite's formula (`combined_units`); those of V_train are the number of splits, or fewer where the training
-table has few references (`degrees_of_freedom`).
+I is the interaction of row and fit, which V already has. f is 1/4 for the NLL (half a table has twice the noise, and
+the NLL, flat around its best surface, changes with it to second order), 0.4 for other scores and, for differences of
+these, I / 2V within 1/4 and 0.4. In cross-validation fits share rows with each other and with the rows tested: f is 1/8
+for the NLL and 1/2 for the others. All but the first were chosen by simulation and confirmed on other simulated tables
+(`benchmarks/verdicts.py`). V_train is added to V of scores and differences, with degrees of freedom by Satterthwaite's
+formula; it is 0 for the distance alone.
 
 Here are the formulas. Whether the noise counts, and the fits to halves, are in `twoafc.evaluation.halves`.
 """
