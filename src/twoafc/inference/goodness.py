@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
 from twoafc import metrics
@@ -72,13 +71,10 @@ class Goodness:
 
     def record(self) -> dict[str, Any]:
         """Convert to plain values."""
-        maps = ("residual", "se", "triplets", "p", "edges")
         return {
             "calibration": self.calibration.record(),
             "intraclass": None if self.intraclass is None else self.intraclass._asdict(),
-            "residuals": None
-            if self.residuals is None
-            else {name: getattr(self.residuals, name).tolist() for name in maps} | {"worst": self.residuals.worst()},
+            "residuals": None if self.residuals is None else self.residuals.record(),
             "asymmetry": self.asymmetry,
             "lapses": self.lapses,
             "sentences": self.sentences(),
@@ -205,24 +201,19 @@ def calibration(
     edges = np.unique(np.quantile(P, np.arange(1, bins) / bins, method="lower"))
     used, code = np.unique(np.searchsorted(edges, P, side="left"), return_inverse=True)
     by_P = Strata(code, len(used))  # equal values of P may make them fewer
-
-    def by_bin(values: ArrayLike) -> FloatArray:
-        return np.bincount(code, values).astype(np.float64)
-
-    votes, information = by_bin(own * M), by_bin(own * M * P * (1 - P))
-    gap, share = by_bin(own * (n - M * P)) / votes, by_bin(own * n) / votes
+    columns = [own * M, own * n, own * (n - M * P), own * M * P, M, np.ones(len(P))]
+    votes, chosen, excess, predicted, unweighted, triplets = by_P.total(np.stack(columns, axis=1)).T
+    information, noise = (np.bincount(code, factor * M * P * (1 - P)) for factor in (own, own**2))
+    gap, share = excess / votes, chosen / votes
     weight, centre = own * M / votes[code], P + gap[code]
     observed = clusters.linear_errors(own / votes[code], n - M * centre, centre, weight, by_P)
     # A few votes may agree by chance; the binomial error of P itself is a lower bound.
-    se = np.fmax(observed, np.sqrt(by_bin(own**2 * M * P * (1 - P))) / votes)
-    units = clusters.units(weight, by_P)
-    ends = [share_interval(100 * s, 100 * e, u) for s, e, u in zip(share, se, units, strict=True)]
-    curve = tuple(
-        Bin(int(t), int(v), float(p), float(s), float(e), end.low / 100, end.high / 100)
-        for t, v, p, s, e, end in zip(
-            np.bincount(code), by_bin(M), by_bin(own * M * P) / votes, share, se, ends, strict=True
-        )
-    )
+    se = np.fmax(observed, np.sqrt(noise) / votes)
+    columns = [triplets, unweighted, predicted / votes, share, se, clusters.units(weight, by_P)]
+    curve = []
+    for t, m, p, s, e, units in np.stack(columns, axis=1).tolist():
+        ends = share_interval(100 * s, 100 * e, units)
+        curve.append(Bin(int(t), int(m), p, s, e, ends.low / 100, ends.high / 100))
     known_se = np.nan_to_num(se)
     # A shift fitted to noise gains half the dispersion of the votes in its bin.
     by_noise = float(np.sum(known_se**2 * votes**2 / np.maximum(information, 1e-12)) / 2 / own.sum())
@@ -231,7 +222,7 @@ def calibration(
     floor_nll, nll = (_mean(-metrics.log_likelihood(n, M, chance), clusters) for chance in (floor, P))
     share_of_votes = votes / votes.sum()
     return Calibration(
-        bins=curve,
+        bins=tuple(curve),
         ece=float(share_of_votes @ abs(gap)),
         ece_by_chance=float(share_of_votes @ known_se * np.sqrt(2 / np.pi)),
         rmse=float(np.sqrt(max(0.0, share_of_votes @ (gap**2 - known_se**2)))),
@@ -343,6 +334,10 @@ class ResidualMap:
     p: FloatArray
     edges: FloatArray
 
+    def record(self) -> dict[str, Any]:
+        """Convert to plain values."""
+        return {name: values.tolist() for name, values in vars(self).items()} | {"worst": self.worst()}
+
     def worst(self) -> str | None:
         """Describe the cell with the largest significant residual; None where there is none."""
         with np.errstate(invalid="ignore"):
@@ -415,18 +410,17 @@ def asymmetry(table: Triplets, P: FloatArray, clusters: Clustering) -> dict[str,
     """
     own, shown = clusters.rows.weights, table.votes is not None
     total = float((own * table.M).sum())
-    excess, by_vote = table.n - table.M * P, None
+    excess, by_vote, effects = table.n - table.M * P, None, None
     if table.votes is not None:
         # Votes for the second image as shown, minus their probability by P.
         row, swapped, choice = (table.votes[name].to_numpy() for name in ("row", "swapped", "choice"))
         by_vote = choice - np.where(swapped, 1 - P[row], P[row])
         excess = np.bincount(row, by_vote, minlength=len(table)).astype(np.float64)
     value, weight = float((own * excess).sum()) / total, own * table.M / total
-    vote_influence = None
     if by_vote is not None and clusters.ballots is not None:
-        vote_influence = (own[row] * (by_vote - value))[:, None] / total
+        effects = (own[row] * (by_vote - value))[:, None] / total
     influence = own * (excess - value * table.M) / total
-    se = float(clusters.standard_errors(influence[:, None], weight, vote_influence)[0, 0])
+    se = float(clusters.standard_errors(influence[:, None], weight, effects)[0, 0])
     units = float(clusters.units(weight)[0])
     interval, p = t_interval(100 * value, 100 * se, units), p_value(value, se, units)
     return {"shown": shown, **interval._asdict(), "p": p, "sentence": _preference(interval, p, shown)}

@@ -148,11 +148,10 @@ def by_group(table: Votes, values: Columns, grouped: Columns | None = None) -> l
 
     `grouped` has the values of each group by itself, where they differ: see `values_per_row`.
     """
-    groups = table.groups
     pooled = {"group": "all", **_records(table, values, np.zeros(len(table), dtype=np.int64))[0]}
-    if groups is None:
+    if table.groups is None:
         return [pooled]
-    names, code = groups
+    names, code = table.groups
     records = _records(table, values if grouped is None else grouped, code)
     named = [{"group": name, **record} for name, record in zip(names, records, strict=True)]
     return [*named, *([mean_of_groups(named)] if len(named) > 1 else []), pooled]
@@ -160,28 +159,23 @@ def by_group(table: Votes, values: Columns, grouped: Columns | None = None) -> l
 
 def _records(table: Votes, values: Columns, code: IntArray) -> list[Record]:
     """Means over the rows, and over the votes, of each group: weighted, but for the counts."""
-    groups = int(code.max()) + 1
-
-    def total(column: FloatArray, mass: FloatArray | IntArray | None) -> FloatArray:
-        return np.asarray(np.bincount(code, column if mass is None else column * mass))
-
-    ones, M = np.ones(len(table)), table.M.astype(np.float64)
-    counts = [name for name in ("ties", "ties_model") if name in values]
-    counted = {f"{table.row}s": ones, "votes": M} | {name: values[name] for name in counts}
-    numbers = {name: total(column, table.count) for name, column in counted.items()}
-    rows, votes = total(ones, table.mass), total(M, table.mass)
+    count, mass = (1 if each is None else each for each in (table.count, table.mass))
+    size = {f"{table.row}s": np.ones(len(table)), "votes": table.M.astype(np.float64)}
+    ties = {name: values[name] for name in ("ties", "ties_model") if name in values}
+    numbers = {name: np.bincount(code, column * count) for name, column in (size | ties).items()}
+    rows, votes = (np.bincount(code, column * mass) for column in size.values())
     means = {
-        name: total(column, table.mass) / (votes if name in PER_VOTE else rows)
+        name: np.bincount(code, column * mass) / (votes if name in PER_VOTE else rows)
         for name, column in values.items()
-        if name not in counts
+        if name not in ties
     }
     return [
         {
-            **{name: round(numbers[name][g]) for name in (f"{table.row}s", "votes")},
+            **{name: round(numbers[name][g]) for name in size},
             **{name: _known(name, column[g]) for name, column in means.items()},
-            **{name: round(numbers[name][g]) for name in counts},
+            **{name: round(numbers[name][g]) for name in ties},
         }
-        for g in range(groups)
+        for g in range(len(rows))
     ]
 
 
