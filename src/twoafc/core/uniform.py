@@ -21,14 +21,6 @@ class Uniform:
     step, so that ties share one image; between training values the map is linear, so that it is strictly increasing
     over the training range; values outside that range go to 0 or 1.
 
-    Parameters
-    ----------
-    values : array, shape (K,)
-        The distinct training distances, increasing.
-    at_most : array of int, shape (K,)
-        How many of all training distances are at most that value: increasing, up to their number. Of weighted rows the
-        sums of their weights, as floats.
-
     Examples
     --------
     >>> U = Uniform.learn([1.0, 2.0], [2.0, 5.0])
@@ -36,8 +28,8 @@ class Uniform:
     array([0.    , 0.125 , 0.5   , 0.6875, 0.875 , 1.    ])
     """
 
-    values: FloatArray
-    at_most: IntArray | FloatArray
+    values: FloatArray  # the distinct training distances, increasing, shape (K,)
+    at_most: IntArray | FloatArray  # how many of all are at most that value; of weighted rows the sums of their weights
 
     @classmethod
     def learn(cls, *columns: ArrayLike, weight: FloatArray | None = None) -> Uniform:
@@ -117,19 +109,9 @@ def require_numbers(d: ArrayLike) -> FloatArray:
 
 
 def uniformise(*columns: ArrayLike, weight: FloatArray | None = None) -> tuple[Any, ...]:
-    """Learn the map and apply it to the same distances, with a single sort.
+    """Learn the map and apply it to the same distances, with a single sort: U, U(d0), U(d1), or U, U(d).
 
-    Parameters
-    ----------
-    columns : arrays, shape (T,)
-        d0 and d1, which share one map, or d alone.
-    weight : array, shape (T,), optional
-        Weight of each row: the map is then the weighted distribution function, that of the population.
-
-    Returns
-    -------
-    (U, u0, u1)
-        The map, and the image of each column under it; equal to ``U(d0), U(d1)``.
+    With a weight for each row the map is the weighted distribution function, that of the population.
 
     Examples
     --------

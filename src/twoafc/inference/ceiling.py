@@ -22,7 +22,7 @@ from scipy.special import entr, stdtr, stdtrit
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import log_coefficient
-from twoafc.inference.dependence import Dependence, Strata, distinct_numbers
+from twoafc.inference.dependence import ALONE, Dependence, Strata, distinct_numbers
 from twoafc.inference.intervals import share_interval, t_interval
 from twoafc.inference.mixtures import EVERY, Q, bounding_function, estimate_mixture, folded_draws, folded_pmf
 from twoafc.metrics import log_likelihood
@@ -275,14 +275,13 @@ def _checked_votes(n: ArrayLike, M: ArrayLike) -> tuple[IntArray, IntArray]:
 def as_dependence(clusters: ArrayLike | Dependence | None, size: int) -> Dependence:
     """Turn labels of clusters into a `Dependence`."""
     if clusters is None:
-        return Dependence(size, (), "triplets taken as independent")
-    given = clusters if isinstance(clusters, Dependence) else np.asarray(clusters)
-    shape = given.shape if isinstance(given, np.ndarray) else (given.size,)
+        return Dependence(size, (), ALONE)
+    shape = (clusters.size,) if isinstance(clusters, Dependence) else np.shape(clusters)
     if shape != (size,):
         raise ValueError(f"clusters must have one label per row, {(size,)}; found {shape}")
-    if isinstance(given, np.ndarray):
-        return Dependence(size, (np.unique(given, return_inverse=True)[1],), "clustered")
-    return given
+    if isinstance(clusters, Dependence):
+        return clusters
+    return Dependence(size, (np.unique(clusters, return_inverse=True)[1],), "clustered")
 
 
 def _once_each(n: IntArray, M: IntArray, dependence: Dependence) -> tuple[IntArray, IntArray, Dependence]:

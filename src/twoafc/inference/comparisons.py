@@ -76,19 +76,17 @@ def compare(
     values : mapping of distance to `Values`
         All of the same rows, fitted by the same estimator.
     measures : mapping of name to Criterion, optional
-        What to compare by; every name is a measure of `Values`. Default: those of `COMPARED`.
-    drawn : mapping of distance to array, shape (draws, measures), optional
-        Scores on drawn tables, the same for all distances: standard errors are then their spread.
-    refitted : mapping of distance to array, shape (draws, measures), optional
-        Scores of surfaces fitted to drawn training tables: their variance is added to that of the test triplets.
+        What to compare by. Default: those of `COMPARED`.
+    drawn, refitted : mapping of distance to array, shape (draws, measures), optional
+        Scores on drawn tables, the same for all distances, whose spread replaces the standard error; and scores of
+        surfaces fitted to drawn training tables, whose variance is added to that of the test triplets.
 
     Returns
     -------
     list of records
-        ``a``, ``b``, ``estimator``, ``measure``, ``df`` (degrees of freedom of Student's t: the effective number of
-        clusters less one, combined with those of training), ``difference`` (of a minus b; a is the better one, so that
-        it is negative for an NLL; sentences give the advantage of a), ``se``, ``low``, ``high``, ``p`` (of this pair
-        alone), and what `corrected` adds.
+        ``a`` (the better one), ``b``, ``estimator``, ``measure``, ``df`` (of Student's t: the effective number of
+        clusters less one, combined with those of training), ``difference`` (a minus b: negative for an NLL), ``se``,
+        ``low``, ``high``, ``p`` (of this pair alone), and what `corrected` adds.
     """
     if not values:
         return []
@@ -123,13 +121,8 @@ def corrected(records: Sequence[Record], measures: Mapping[str, Criterion]) -> l
     """Correct comparisons for their number, within each estimator and measure, by Holm's method, and word them.
 
     The corrected interval of a pair has the level that Holm's method tests this pair at: it excludes 0 exactly where
-    the corrected p-value is below 0.05. A single comparison needs no correction.
-
-    Returns
-    -------
-    list of records
-        As given, with ``p_holm``, ``low_holm``, ``high_holm``, ``tests`` (how many comparisons were corrected for),
-        ``different`` (p_holm is below 0.05) and ``sentence``.
+    the corrected p-value is below 0.05. Added are ``p_holm``, ``low_holm``, ``high_holm``, ``tests`` (how many
+    comparisons were corrected for), ``different`` (p_holm is below 0.05) and ``sentence``.
     """
     families: dict[tuple[str, str], list[int]] = {}
     for place, record in enumerate(records):
@@ -273,12 +266,7 @@ def _with_seeds(difference: Difference, a: Values, b: Values, k: int, clustering
 def sentence(measure: Criterion, a: str, b: str, interval: Sequence[float], p: float, *, tests: int = 1) -> str:
     """Describe a difference in one sentence that may be quoted.
 
-    Parameters
-    ----------
-    interval : sequence of float
-        The difference of a minus b, its standard error, and the ends of its interval.
-    p : float
-        Its p-value; like the interval, corrected for the number of tests.
+    `interval` is a minus b, its standard error and two ends; like the p-value, corrected for the number of tests.
 
     Examples
     --------
@@ -314,13 +302,7 @@ def advantage(measure: Criterion, interval: Sequence[float], p: float, *, tests:
 def lettered(comparisons: Sequence[Record], means: Mapping[str, float], measure: str, *, better: int) -> dict[str, str]:
     """Letters of distances under one measure, the best first; distances that share a letter cannot be told apart.
 
-    Parameters
-    ----------
-    comparisons : sequence of records
-        Of `compare`, for one estimator.
-    means : mapping of distance to its score
-    better : {-1, 1}
-        1 where larger is better.
+    `comparisons` are those of one estimator, `means` the score of each distance.
     """
     # A mean that is not finite cannot be compared, and has no letter.
     names = sorted((name for name in means if np.isfinite(means[name])), key=lambda name: -better * means[name])
@@ -333,13 +315,6 @@ def compact_letters(names: Sequence[str], different: Collection[tuple[str, str]]
 
     The compact display of Piepho (Journal of Computational and Graphical Statistics 13, 2004): sets are split wherever
     two of their members differ, and those inside another are dropped.
-
-    Parameters
-    ----------
-    names : sequence of str
-        The best first.
-    different : collection of pairs
-        In either order.
 
     Examples
     --------

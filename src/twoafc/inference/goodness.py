@@ -399,14 +399,9 @@ def residual_map(
 def asymmetry(table: Triplets, P: FloatArray, clusters: Clustering) -> dict[str, Any]:
     """Test whether people prefer the first or the second image, beyond P, which is symmetric.
 
-    Where single votes are known, the side is the one shown; else it is the table's, x0 first. A preference for a side
-    of the table may also mean that x0 and x1 were not assigned at random.
-
-    Returns
-    -------
-    dict
-        ``shown`` (whether the side shown is known), ``value`` (votes for the second image beyond P, in %), ``se``,
-        ``low``, ``high``, ``p``, ``sentence``.
+    Where single votes are known, the side is the one ``shown``; else it is the table's, x0 first. A preference for a
+    side of the table may also mean that x0 and x1 were not assigned at random. Numbers are votes for the second image
+    beyond P, in %.
     """
     own, shown = clusters.rows.weights, table.votes is not None
     total = float((own * table.M).sum())
@@ -449,14 +444,8 @@ def lapses(n: IntArray, M: IntArray, P: FloatArray, clusters: Clustering) -> dic
     """Upper bound of the share of votes that were cast at random.
 
     Half of the random votes are wrong, so their share is at most twice that of the votes against P where P is most
-    certain. The smallest of these bounds over several tails holds at 95 %, corrected for their number. The rate
-    itself would need a parametric form.
-
-    Returns
-    -------
-    dict
-        ``high`` (share of votes, in %, or None where it cannot be known), ``votes`` of the tail that gives the bound,
-        ``sentence``.
+    certain. The smallest of these bounds over several tails holds at 95 %, corrected for their number: ``high``, in %,
+    or None, from so many ``votes``. The rate itself would need a parametric form.
     """
     against, own = np.where(P >= 0.5, M - n, n), clusters.rows.weights
     order = np.argsort(-np.maximum(P, 1 - P), kind="stable")
@@ -473,9 +462,7 @@ def lapses(n: IntArray, M: IntArray, P: FloatArray, clusters: Clustering) -> dic
         centre = np.where(P >= 0.5, 1 - wrong, wrong)
         se = float(clusters.linear_errors(sign, np.asarray(n - M * centre), centre, weight)[0])
         units = float(clusters.units(weight)[0])
-        if not (np.isfinite(se) and units > 1):
-            continue
-        # One-sided, corrected for the number of tails.
+        # One-sided, corrected for the number of tails; NaN where the error is not known.
         high = share_interval(100 * wrong, 100 * se, units, level=1 - 2 * (1 - LEVEL) / len(TAILS)).high
         if 2 * high < best:
             best, best_votes = 2 * high, votes

@@ -26,7 +26,6 @@ Q: FloatArray = (1 + np.sin(np.linspace(0, np.pi / 2, VALUES))) / 2
 """Values of q from 1/2 to 1, denser towards 1, where the entropy falls fastest."""
 # Steps of expectation maximisation from a uniform mixture: few enough to leave it smooth.
 STEPS = 200
-CHUNK = 20_000
 
 
 @lru_cache(maxsize=256)
@@ -40,14 +39,10 @@ def folded_draws(n: IntArray, M: IntArray, m: int) -> FloatArray:
 
     Averaged over all draws, every vote counts; and for given q the average has the expectation that m votes have.
     """
-    folded = np.empty((len(n), m // 2 + 1))
-    for start in range(0, len(n), CHUNK):
-        rows = slice(start, start + CHUNK)
-        # Hypergeometric; scipy.stats.hypergeom takes twenty microseconds per value.
-        log_ways = _log_combinations(n[rows], m) + _log_combinations((M - n)[rows], m)[:, ::-1]
-        ways = np.exp(log_ways - log_ways.max(axis=1, keepdims=True))
-        folded[rows] = _folded(ways / ways.sum(axis=1, keepdims=True))
-    return folded
+    # Hypergeometric; scipy.stats.hypergeom takes twenty microseconds per value.
+    log_ways = _log_combinations(n, m) + _log_combinations(M - n, m)[:, ::-1]
+    ways = np.exp(log_ways - log_ways.max(axis=1, keepdims=True))
+    return _folded(ways / ways.sum(axis=1, keepdims=True))
 
 
 def _log_combinations(total: IntArray, most: int) -> FloatArray:
