@@ -14,22 +14,15 @@ from twoafc.diagnostics.profile import Profile
 from twoafc.inference import LARGE_PREFERENCE, asymmetry, clustering_of, preference_matters
 from twoafc.table import Triplets
 
-UNLIKE_M = 1.3
-"""Ratio of the mean M of two tables from which their NLLs are not comparable."""
-ENOUGH_ROWS = 50
-"""Fewer rows say little about their votes: percentages, one side, a preference."""
-AGREES = 1e-4
-"""p-value of a 2AFC score above 50 % that shows votes for one side to be about the images."""
+UNLIKE_M = 1.3  # ratio of the mean M of two tables from which their NLLs are not comparable
+ENOUGH_ROWS = 50  # fewer rows say little about their votes: percentages, one side, a preference
+AGREES = 1e-4  # p-value of a 2AFC score above 50 % that shows votes for one side to be about the images
 STEPS = 10
 """Steps in which P rises with the difference of two distances, where a preference for one side is looked for."""
-PEOPLE = range(1, 11)
-"""Numbers of people whose percentages may be mistaken for counts out of 100."""
-P_ONE_KEY = 1e-4
-"""Probability of so one-sided an observer among all observers."""
-MOSTLY = 0.9
-"""Share of one key from which an observer is tested."""
-LOPSIDED = 0.75
-"""Expected share of a key beyond which the triplets themselves ask for that key."""
+PEOPLE = range(1, 11)  # numbers of people whose percentages may be mistaken for counts out of 100
+P_ONE_KEY = 1e-4  # probability of so one-sided an observer among all observers
+MOSTLY = 0.9  # share of one key from which an observer is tested
+LOPSIDED = 0.75  # expected share of a key beyond which the triplets themselves ask for that key
 
 
 def design(profile: Profile) -> Iterator[Finding]:

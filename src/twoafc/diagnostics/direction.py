@@ -17,11 +17,9 @@ from twoafc.table import Votes, compared_images
 
 State = Literal["agrees", "disagrees", "turns", "unclear"]
 """Whether the smaller distance is chosen more often than not, less often, or depending on its size."""
-Relations = dict[str, Relation]
-"""Relation of each distance to the votes."""
+Relations = dict[str, Relation]  # relation of each distance to the votes
 
-SMALL_TABLE = 400
-"""Rows below which parts of a table, and missing correlations, say little."""
+SMALL_TABLE = 400  # rows below which parts of a table, and missing correlations, say little
 
 # Direction
 P_SCORE = 1e-4
@@ -43,24 +41,20 @@ P_UNRELATED, P_RELATED = 0.01, 1e-4
 """p-value above which a distance may be unrelated to the votes, and below which it is related to them."""
 SMALL_EFFECT = 3.5
 """Per cent of 2AFC: largest plausible effect of a distance that counts as unrelated to the votes."""
-RELATED = 0.03
-"""Rank correlation of two distances of the same images, if the table is large enough."""
+RELATED = 0.03  # rank correlation of two distances of the same images, if the table is large enough
 FEW_UNLIKE = 0.1
 """Share of repeated pairs of images with different distances below which names and distances belong together."""
-TOO_MANY_TIES = 0.5
-"""Share of ties above which a distance is not tested."""
+TOO_MANY_TIES = 0.5  # share of ties above which a distance is not tested
 NOTE_EFFECT, NOTE_ROWS = 9.0, 200
 """Per cent of 2AFC, and rows, for a note that nothing is explained although little is certain."""
-MIN_VOTE_SPREAD = 0.1
-"""Standard deviation of n / M below which there is nothing to explain."""
+MIN_VOTE_SPREAD = 0.1  # standard deviation of n / M below which there is nothing to explain
 MIN_PAIRS = 20
 UNLIKE = 1e-3
 """Difference, relative to the distance's range, above which rows with the same pair of images have unlike distances."""
 
 # Groups
 MIN_GROUP = 100
-MOST_GROUPS = 50
-"""More groups are probably names of something else, and would take long."""
+MOST_GROUPS = 50  # more groups are probably names of something else, and would take long
 
 
 def relation_to_votes(profiles: list[Profile]) -> Iterator[Finding]:

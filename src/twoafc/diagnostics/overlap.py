@@ -26,8 +26,7 @@ SAFETY, P_ACCIDENT = 5.0, 1e-3
 `P_ACCIDENT`."""
 MOST_MET = 0.05
 """Share of test rows with a reference of the training table from which this qualifies the scores."""
-SAME_RANKS = 0.95
-"""Rank correlation from which equal values of two distances are not independent evidence."""
+SAME_RANKS = 0.95  # rank correlation from which equal values of two distances are not independent evidence
 
 
 def check_overlap(train: Votes, test: Votes) -> list[Finding]:
@@ -164,8 +163,7 @@ def _same_distances(table: Votes, rows: IntArray, other: Votes, others: IntArray
 # Keys that are equal where two rows show the same images
 
 
-Sides = tuple[Keys, ...]
-"""A key of each side of each row: of reference and x0, and of reference and x1."""
+Sides = tuple[Keys, ...]  # a key of each side of each row: of reference and x0, and of reference and x1
 
 
 def _key(sides: Sides) -> Keys:

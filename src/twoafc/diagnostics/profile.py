@@ -15,12 +15,10 @@ from twoafc.inference import clustering_of, holm, p_value
 from twoafc.table import Votes, repeated_units
 
 QUANTILES = 1024
-ONE_VALUE = 0.9
-"""Share of one value from which a distance counts as constant."""
+ONE_VALUE = 0.9  # share of one value from which a distance counts as constant
 MIN_SPREAD = 0.01
 """Least range of the middle 98 % relative to the median; since d(x, x) = 0, a distance varies by more than this."""
-ONE_SIDED = 0.95
-"""Share of the votes for one side from which the other hardly occurs."""
+ONE_SIDED = 0.95  # share of the votes for one side from which the other hardly occurs
 MIN_UNITS = 20
 """With fewer references their spread is not known: rows count as independent, and effects must be large."""
 

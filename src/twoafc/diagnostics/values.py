@@ -11,11 +11,9 @@ from twoafc.arrays import FloatArray
 from twoafc.diagnostics.findings import Finding, Level, share_of
 from twoafc.diagnostics.profile import Column, Profile
 
-MIN_ROWS = 5
-"""Fewer rows say nothing about the values of a distance."""
+MIN_ROWS = 5  # fewer rows say nothing about the values of a distance
 MIN_TIES, MANY_TIES, MOST_TIES = 10, 0.1, 0.25
-ROUNDING = 1e-4
-"""Relative to the largest value; values less than this below zero are rounding errors."""
+ROUNDING = 1e-4  # relative to the largest value; values less than this below zero are rounding errors
 
 FACTORS = (2.0, 10.0, 100.0, 255.0, 256.0, 1000.0, 10_000.0, 65_025.0, 65_535.0, 1e6)
 """Usual factors between scales of images and distances."""
@@ -25,8 +23,7 @@ MIN_ROWS_UNITS, MIN_ROWS_RANGE = 30, 100
 GAP_SIMPLE, GAP_FACTOR, GAP_FAR, GAP_ANY = 0.2, 0.25, 0.4, 0.9
 """Least Kolmogorov distance for a finding: if a simple change reconciles the tables and all other distances agree; if a
 usual factor does; if the others agree; otherwise."""
-SIMILAR = 0.05
-"""Kolmogorov distance of distributions that count as equal."""
+SIMILAR = 0.05  # Kolmogorov distance of distributions that count as equal
 OUTSIDE, FAR_OUTSIDE = 0.05, 0.25
 """Share of test values outside the training range for a note, and for a warning."""
 

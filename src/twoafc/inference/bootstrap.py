@@ -14,8 +14,7 @@ from twoafc.arrays import FloatArray, IntArray
 from twoafc.inference.dependence import Dependence
 from twoafc.inference.errorbars import Values
 
-AT_ONCE = 2**22
-"""Numbers in memory at once."""
+AT_ONCE = 2**22  # numbers in memory at once
 
 
 def drawn_weights(dependence: Dependence, draws: int, seed: int) -> Iterator[FloatArray]:

@@ -370,8 +370,7 @@ def best_scores(q: FloatArray) -> dict[str, FloatArray]:
     return {"nll": entropy, "gain": np.maximum(np.log(2) - entropy, 0.0), "score_2afc": 100 * q}
 
 
-ENDS = np.tile([-1, 1], 3)
-"""Each score has a function that bounds it from below, and one from above."""
+ENDS = np.tile([-1, 1], 3)  # each score has a function that bounds it from below, and one from above
 
 
 @dataclass(frozen=True, eq=False)
@@ -419,8 +418,7 @@ def bounding_samples(pools: Sequence[Pool], units: float) -> list[Sample]:
 # Confidence limits of their means
 
 
-LEAST = {"nll": 0.0, "gain": 0.0, "score_2afc": 50.0}
-"""The smallest value that each score can have."""
+LEAST = {"nll": 0.0, "gain": 0.0, "score_2afc": 50.0}  # the smallest value that each score can have
 
 
 def _bounds(sample: Sample, values: FloatArray, dependence: Dependence, risk: float) -> dict[str, Bounds]:

@@ -34,14 +34,11 @@ class Error(NamedTuple):
     training: FloatArray
 
 
-Errors = dict[str, Error]
-"""By group."""
+Errors = dict[str, Error]  # of each group
 
 
-FEW, FEW_IMAGES = 15, 30
-"""Fewer references or observers, or images where these recur, get a caveat."""
-FEW_TESTED = 30
-"""Fewer tested rows get one too."""
+FEW, FEW_IMAGES = 15, 30  # fewer references or observers, or images where these recur, get a caveat
+FEW_TESTED = 30  # fewer tested rows get a caveat too
 
 
 @dataclass(frozen=True, eq=False)

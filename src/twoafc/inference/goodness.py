@@ -21,16 +21,11 @@ from twoafc.inference.errorbars import Clustering
 from twoafc.inference.intervals import LEVEL, Interval, p_value, share_interval, t_interval
 from twoafc.table import Triplets, Votes
 
-MOST_BINS, BIN_SIZE = 20, 50
-"""Largest number of calibration bins, and the least number of triplets in each."""
-CLIP = 1e-9
-"""P is kept this far from 0 and 1 where its logit is taken."""
-BIASED = 0.8
-"""Share of the calibration error that a bias of P must have to be named as its cause."""
-MAX_SLOPE = 20.0
-"""A larger slope has no maximum: all votes agree with P, or all disagree."""
-MAX_SHIFT = 10.0
-"""Largest shift of a bin on the logit scale, even for unanimous votes."""
+MOST_BINS, BIN_SIZE = 20, 50  # largest number of calibration bins, and the least number of triplets in each
+CLIP = 1e-9  # P is kept this far from 0 and 1 where its logit is taken
+BIASED = 0.8  # share of the calibration error that a bias of P must have to be named as its cause
+MAX_SLOPE = 20.0  # a larger slope has no maximum: all votes agree with P, or all disagree
+MAX_SHIFT = 10.0  # largest shift of a bin on the logit scale, even for unanimous votes
 CELLS = 8
 FEWEST_EXPECTED = 5.0
 """A cell is tested if the variance of its number of votes for x1 is at least this, as for a chi-squared test."""

@@ -31,8 +31,7 @@ PER_VOTE = {
 
 The column of a row is then the sum over its votes; the score is the sum of the column over the number of votes."""
 COUNTS = ("triplets", "pairs", "votes", "ties", "ties_model")
-DRAWS = 64
-"""Draws of votes for the expected average precision, which has no closed form."""
+DRAWS = 64  # draws of votes for the expected average precision, which has no closed form
 
 
 def all_measures(k: int) -> tuple[str, ...]:

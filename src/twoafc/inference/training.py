@@ -34,8 +34,7 @@ from twoafc.arrays import FloatArray
 from twoafc.inference.scores import all_measures, score_functions, with_sums
 from twoafc.table import Votes
 
-SPLITS = 10
-"""Splits into halves with a test table; half as many when cross-validated."""
+SPLITS = 10  # splits into halves with a test table; half as many when cross-validated
 
 
 @dataclass(frozen=True, eq=False)
