@@ -53,51 +53,30 @@ class Ceiling:
 
     ``_low`` and ``_high`` are the bounds as estimated: what the distribution of votes leaves unknown. ``_lowest`` and
     ``_highest`` add the sampling of triplets and votes; all of them hold jointly with probability `level` or more.
-
-    Attributes
-    ----------
-    triplets, pairs : int
-        Number of triplets, and of pairs of votes on the same triplet.
-    floor_nll : float
-        NLL of P = 1/2 on these votes. The floor of the 2AFC score is 50.
-    nll_low, nll_high, nll_lowest, nll_highest : float
-        Expected NLL of the best function of the triplet, the true probability of each choice.
-    gain_low, gain_high, gain_lowest, gain_highest : float
-        Its expected advantage over P = 1/2: M (log 2 - entropy of a vote), nats per triplet.
-    score_2afc_low, score_2afc_high, score_2afc_lowest, score_2afc_highest : float
-        Expected 2AFC score, per cent, of always choosing as most people would.
-    human_triplets, human_pairs, human_triplets_se, human_pairs_se : float
-        How often one person agrees with another, per cent, with standard errors: as the mean over triplets with M >= 2,
-        and over all pairs of votes. NaN where M = 1 throughout.
-    level : float
-    known : bool
-        False where M = 1 throughout: the bounds then hold for any votes.
-    note : str
-        Limitations of these bounds, in words.
     """
 
     triplets: int
-    pairs: int
-    floor_nll: float
-    nll_low: float
+    pairs: int  #: pairs of votes on the same triplet
+    floor_nll: float  #: NLL of P = 1/2 on these votes; the floor of the 2AFC score is 50
+    nll_low: float  #: expected NLL of the best function of the triplet, the true probability of each choice
     nll_high: float
     nll_lowest: float
     nll_highest: float
-    gain_low: float
+    gain_low: float  #: its expected advantage over P = 1/2: M (log 2 - entropy of a vote), nats per triplet
     gain_high: float
     gain_lowest: float
     gain_highest: float
-    score_2afc_low: float
+    score_2afc_low: float  #: expected 2AFC score, per cent, of always choosing as most people would
     score_2afc_high: float
     score_2afc_lowest: float
     score_2afc_highest: float
-    human_triplets: float
+    human_triplets: float  #: how often one person agrees with another, per cent, as the mean over triplets with M >= 2
     human_triplets_se: float
-    human_pairs: float
+    human_pairs: float  #: the same over all pairs of votes; NaN where M = 1 throughout
     human_pairs_se: float
     level: float
-    known: bool
-    note: str
+    known: bool  #: False where M = 1 throughout: the bounds then hold for any votes
+    note: str  #: limitations of these bounds, in words
 
     def __repr__(self) -> str:
         if not self.known:
@@ -226,14 +205,10 @@ def share_explained(
         return None, None
     largest, smallest = (ceiling.floor_nll - limit for limit in limits)
     # A positive gain is divided by the largest possible gain for the low end; a loss, by the smallest.
-    low = _ratio(smallest, ceiling.gain_highest if smallest >= 0 else ceiling.gain_lowest)
-    high = _ratio(largest, ceiling.gain_lowest if largest >= 0 else ceiling.gain_highest)
-    return low, high
-
-
-def _ratio(gain: float, best: float) -> float | None:
+    best_low = ceiling.gain_highest if smallest >= 0 else ceiling.gain_lowest
+    best_high = ceiling.gain_lowest if largest >= 0 else ceiling.gain_highest
     # The bounds are proven to about 1e-5 nats; a smaller gain counts as none.
-    return gain / best if best > 1e-5 else None
+    return smallest / best_low if best_low > 1e-5 else None, largest / best_high if best_high > 1e-5 else None
 
 
 def _note(pools: Sequence[Pool], misfits: Sequence[float], level: float) -> str:

@@ -22,7 +22,7 @@ from twoafc.inference.bootstrap import spread
 from twoafc.inference.errorbars import Clustering, Means, Values
 from twoafc.inference.intervals import LEVEL, difference_interval, holm_factors, p_text, p_value
 from twoafc.inference.scores import Record
-from twoafc.inference.training import combined_units, halves_of_difference, training_variance
+from twoafc.inference.training import combined_units, training_variance
 
 
 @dataclass(frozen=True)
@@ -242,15 +242,16 @@ def _differences(pairs: Sequence[tuple[Values, Values]], k: int, clustering: Clu
 
 
 def _with_training(difference: Difference, a: Values, b: Values, k: int, clustering: Clustering) -> Difference:
-    """Add the noise of training to the error of a difference."""
-    halves = halves_of_difference(a.halves, b.halves, k)
-    if halves is None:
+    """Add the noise of training to the error of a difference; splits are paired, and one may have no fits to halves."""
+    known = [values.halves for values in (a, b) if values.halves is not None]
+    if not known:
         return difference
-    apart = halves.apart[:, :, 0].T  # one column for each split
-    means, variances = _means(a, k, apart.shape[1], clustering).estimate(apart)
-    measures, over_rows = [a.measures[k]], difference.se**2
-    (variance,) = training_variance(means.T, variances.T, measures, crossed=halves.crossed, over_rows=over_rows)
-    return difference.plus(float(variance), halves.df)
+    splits = min(len(halves.apart) for halves in known)
+    first, *second = (halves.apart[:splits, :, k].T for halves in known)  # one column for each split
+    means, variances = _means(a, k, splits, clustering).estimate(first - sum(second))
+    crossed, over_rows = all(halves.crossed for halves in known), difference.se**2
+    (variance,) = training_variance(means.T, variances.T, [a.measures[k]], crossed=crossed, over_rows=over_rows)
+    return difference.plus(float(variance), min(halves.df for halves in known))
 
 
 def _with_seeds(difference: Difference, a: Values, b: Values, k: int, clustering: Clustering) -> Difference:

@@ -112,15 +112,6 @@ class Clustering:
             variance = variance + self.ballots.variance(effects, weight, self.rows, strata or self.rows.whole)
         return np.sqrt(variance)
 
-    def variance_of_mean(
-        self, influence: FloatArray, weight: FloatArray, effects: FloatArray | None, strata: Strata
-    ) -> FloatArray:
-        """Variance of the mean of groups, shape (1, k): see `Dependence.variance_of_mean`."""
-        variance = self.rows.variance_of_mean(influence, weight, strata)
-        if self.ballots is not None and effects is not None:
-            variance = variance + self.ballots.variance(effects, weight, self.rows, self.rows.whole)
-        return variance
-
     def linear_errors(
         self,
         coefficient: FloatArray,
@@ -296,12 +287,13 @@ class Means:
 
     def variance(self, influence: FloatArray, vote_effects: FloatArray | None = None) -> FloatArray:
         """Variance of each mean over rows and, where effects of votes are given, over observers."""
-        effects = None
-        if vote_effects is not None and self.clustering.ballots is not None:
-            effects = vote_effects * self._shares[self.clustering.ballots.row]
-        if self.across:
-            return self.clustering.variance_of_mean(influence, self.weight, effects, self.groups)
-        return self.clustering.standard_errors(influence, self.weight, effects, self.groups) ** 2
+        rows, ballots = self.clustering.rows, self.clustering.ballots
+        over_rows = rows.variance_of_mean if self.across else rows.variance
+        variance = over_rows(influence, self.weight, self.groups)
+        if vote_effects is not None and ballots is not None:
+            effects, groups = vote_effects * self._shares[ballots.row], rows.whole if self.across else self.groups
+            variance = variance + ballots.variance(effects, self.weight, rows, groups)
+        return variance
 
     def estimate(self, columns: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Means of columns, and their variances over rows."""

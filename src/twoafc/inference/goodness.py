@@ -38,28 +38,14 @@ UNKNOWN = Interval(*[float("nan")] * 4)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Goodness:
-    """How well a fitted P describes the votes of a table.
+    """How well a fitted P describes the votes of a table; what is for triplets only is None for pairs."""
 
-    Attributes
-    ----------
-    calibration : Calibration
-        Whether the probabilities are right.
-    intraclass : Interval or None
-        Correlation of two votes on one triplet given P: what the distance leaves unexplained; None where M = 1.
-    residuals : ResidualMap or None
-        Where over the plane of the two distances P is wrong; None for pairs.
-    asymmetry, lapses : dict or None
-        A preference for one side, and a bound on random votes; None for pairs.
-    row : str
-        What a row of the table is: triplet or pair.
-    """
-
-    calibration: Calibration
-    intraclass: Interval | None = None
-    residuals: ResidualMap | None = None
-    asymmetry: dict[str, Any] | None = None
-    lapses: dict[str, Any] | None = None
-    row: str = "triplet"
+    calibration: Calibration  #: whether the probabilities are right
+    intraclass: Interval | None = None  #: correlation of two votes on one triplet given P; None where M = 1
+    residuals: ResidualMap | None = None  #: where over the plane of the two distances P is wrong
+    asymmetry: dict[str, Any] | None = None  #: a preference for one side
+    lapses: dict[str, Any] | None = None  #: a bound on random votes
+    row: str = "triplet"  #: what a row of the table is: triplet or pair
 
     def __repr__(self) -> str:
         return "\n".join(["Goodness", *(f"  {sentence}" for sentence in self.sentences())])
@@ -128,35 +114,18 @@ class Bin:
 class Calibration:
     """Agreement of P with the votes.
 
-    Attributes
-    ----------
-    bins : tuple of Bin
-        The reliability curve, from small P to large.
-    ece : float
-        Expected calibration error: mean distance of share and P over the bins, weighted by votes, in [0, 1].
-    ece_by_chance : float
-        Its expectation from the noise of the votes alone, if P is right.
-    rmse : float
-        Root mean square of the same distance minus the noise of the votes; 0 where there is only noise.
-    floor, sharpness, calibration : float
-        NLL = floor - sharpness + calibration, in nats per triplet: the NLL of a constant P (1/2, or the share of
-        "same" for pairs); the gain of P over it after
-        recalibration; the loss from miscalibration. It is corrected for overfitting of the recalibration.
-    calibration_se : float
-        Standard error of the loss.
-    slope : Interval
-        Factor on the logit of P that fits the votes best: below 1 P is overconfident, above 1 underconfident.
+    NLL = floor - sharpness + calibration, in nats per triplet.
     """
 
-    bins: tuple[Bin, ...]
-    ece: float
-    ece_by_chance: float
-    rmse: float
-    floor: float
-    sharpness: float
-    calibration: float
-    calibration_se: float
-    slope: Interval
+    bins: tuple[Bin, ...]  #: the reliability curve, from small P to large
+    ece: float  #: expected calibration error: mean distance of share and P over the bins, weighted by votes, in [0, 1]
+    ece_by_chance: float  #: its expectation from the noise of the votes alone, if P is right
+    rmse: float  #: root mean square of the same distance minus the noise of the votes; 0 where there is only noise
+    floor: float  #: NLL of a constant P: 1/2, or the share of "same" for pairs
+    sharpness: float  #: gain of P over it after recalibration
+    calibration: float  #: loss from miscalibration, corrected for overfitting of the recalibration
+    calibration_se: float  #: standard error of the loss
+    slope: Interval  #: factor on the logit of P that fits the votes best; P is overconfident below 1
 
     def record(self) -> dict[str, Any]:
         """Convert to plain values."""
@@ -307,27 +276,15 @@ def intraclass_correlation(n: IntArray, M: IntArray, P: FloatArray, clusters: Cl
 class ResidualMap:
     """Observed minus predicted share of votes for x1, over cells of the uniformised plane.
 
-    Attributes
-    ----------
-    residual : array, shape (G, G)
-        Share of votes for x1 minus P, weighted by votes; antisymmetric, NaN where there are no triplets. Row i has u0
-        in [i / G, (i + 1) / G), column j has u1 there.
-    se : array, shape (G, G)
-        Its standard error; NaN on the diagonal, where the residual is 0 by symmetry.
-    triplets : array of int, shape (G, G)
-        Triplets in the cell or mirrored into it.
-    p : array, shape (G, G)
-        p-value of the residual, corrected for the number of tested cells (Bonferroni); NaN where there are too few
-        votes, or P is too certain, for a test.
-    edges : array, shape (G + 1,)
-        Distances at the edges of the cells.
+    Arrays have the shape (G, G): row i has u0 in [i / G, (i + 1) / G), column j has u1 there. Numbers are NaN where
+    there are no triplets; on the diagonal the residual is 0 by symmetry.
     """
 
-    residual: FloatArray
-    se: FloatArray
-    triplets: IntArray
-    p: FloatArray
-    edges: FloatArray
+    residual: FloatArray  #: share of votes for x1 minus P, weighted by votes; antisymmetric
+    se: FloatArray  #: its standard error; NaN on the diagonal
+    triplets: IntArray  #: triplets in the cell or mirrored into it
+    p: FloatArray  #: p-value corrected for the number of tested cells (Bonferroni); NaN where not tested
+    edges: FloatArray  #: distances at the edges of the cells, shape (G + 1,)
 
     def record(self) -> dict[str, Any]:
         """Convert to plain values."""

@@ -102,7 +102,11 @@ def _precisions(table: Votes, P: FloatArray, group: IntArray | None, draws: int)
     names = ("average_precision", "average_precision_simulated", "ties")
     values = {name: np.empty(len(n)) for name in names}
     for rows, ranking in rankings(table, group):
-        simulated = _simulated_precision(ranking, M[rows], P[rows], draws)
+        simulated = ranking.average_precision(P[rows])
+        if draws:
+            drawn = [metrics.simulate(M[rows], P[rows], seed=seed) / M[rows] for seed in range(draws)]
+            scores = [ranking.average_precision(share) for share in drawn if share.any()]
+            simulated = float(np.mean(scores)) if scores else float("nan")
         values["average_precision"][rows] = ranking.values(n[rows] / M[rows])
         values["average_precision_simulated"][rows] = simulated + ranking.weight.sum() * ranking.influence(P[rows])[0]
         values["ties"][rows] = ranking.repeats
@@ -132,14 +136,6 @@ def rankings(table: Votes, group: IntArray | None) -> Iterator[tuple[IntArray, R
     code, weight = np.zeros(len(table)) if group is None else group, table.scaled_weight
     for rows in (np.flatnonzero(code == g) for g in np.unique(code)):
         yield rows, Ranking.by(table.columns[0][rows], None if weight is None else weight[rows])
-
-
-def _simulated_precision(ranking: Ranking, M: IntArray, P: FloatArray, draws: int) -> float:
-    if not draws:
-        return ranking.average_precision(P)
-    drawn = [metrics.simulate(M, P, seed=seed) / M for seed in range(draws)]
-    scores = [ranking.average_precision(share) for share in drawn if share.any()]
-    return float(np.mean(scores)) if scores else float("nan")
 
 
 def by_group(table: Votes, values: Columns, grouped: Columns | None = None) -> list[Record]:

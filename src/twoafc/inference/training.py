@@ -68,20 +68,6 @@ def halves_of(table: Votes, P: FloatArray, *, ties: metrics.Ties = "half", cross
     return HalfScores(apart, crossed, df)
 
 
-def halves_of_difference(one: HalfScores | None, other: HalfScores | None, k: int) -> HalfScores | None:
-    """Return those of the difference of two distances by measure k; None if neither distance has fits to halves.
-
-    Splits are paired; a distance without fits to halves adds no noise.
-    """
-    known = [halves for halves in (one, other) if halves is not None]
-    if not known:
-        return None
-    splits = min(len(halves.apart) for halves in known)
-    first, *second = (halves.apart[:splits, :, k : k + 1] for halves in known)
-    crossed, df = all(halves.crossed for halves in known), min(halves.df for halves in known)
-    return HalfScores(first - sum(second), crossed, df)
-
-
 def training_variance(
     means: FloatArray,
     variances: FloatArray,
