@@ -12,13 +12,7 @@ from twoafc.arrays import FloatArray, IntArray
 
 
 def log_coefficient(n: ArrayLike, M: ArrayLike) -> FloatArray:
-    """Logarithm of the binomial coefficient, log C(M, n).
-
-    Examples
-    --------
-    >>> float(np.exp(log_coefficient(2, 5)).round(9))
-    10.0
-    """
+    """Logarithm of the binomial coefficient, log C(M, n)."""
     n, M = np.asarray(n, dtype=np.float64), np.asarray(M, dtype=np.float64)
     return np.asarray(gammaln(M + 1) - gammaln(n + 1) - gammaln(M - n + 1))
 
@@ -65,12 +59,5 @@ def counts_width(M: int) -> int:
 
 
 def pmf_table(M: int, P: ArrayLike) -> FloatArray:
-    """Pr_B(j; M, P) for every j = 0..M, along a new last axis.
-
-    Examples
-    --------
-    >>> pmf_table(2, [0.5, 1.0])
-    array([[0.25, 0.5 , 0.25],
-           [0.  , 0.  , 1.  ]])
-    """
+    """Pr_B(j; M, P) for every j = 0..M, along a new last axis."""
     return np.asarray(np.exp(log_pmf(np.arange(M + 1), M, np.asarray(P, dtype=np.float64)[..., None])))

@@ -80,26 +80,12 @@ class Uniform:
         return np.asarray(index[np.rint(u * twice).astype(np.int64)])
 
     def inverse(self, u: ArrayLike) -> FloatArray:
-        """Give the distances that map to u; below the first and above the last level, the extreme distances.
-
-        Examples
-        --------
-        >>> Uniform.learn([1.0, 2.0], [2.0, 5.0]).inverse([0.0, 0.5, 0.6875])
-        array([1. , 2. , 3.5])
-        """
+        """Give the distances that map to u; below the first and above the last level, the extreme distances."""
         return np.interp(np.asarray(u, dtype=np.float64), self.levels, self.values)
 
 
 def require_numbers(d: ArrayLike) -> FloatArray:
-    """Take distances as an array of numbers; NaN is refused.
-
-    Examples
-    --------
-    >>> require_numbers([0.1, float("nan")])
-    Traceback (most recent call last):
-    ...
-    ValueError: a distance must be a number; index 1 has nan (1 of 2)
-    """
+    """Take distances as an array of numbers; NaN is refused."""
     d = np.asarray(d, dtype=np.float64)
     missing = np.isnan(d)
     if missing.any():

@@ -479,8 +479,10 @@ def _groups(profile: Profile) -> Iterator[Finding]:
     }
     for label, here in relations.items():
         elsewhere = [there for other, there in relations.items() if other != label]
-        found = (find(profile.role, label, here, elsewhere) for find in (_flipped_group, _shuffled_group))
-        yield from [finding for finding in found if finding][:1]
+        group = profile.role, label, here, elsewhere
+        finding = _flipped_group(*group) or _shuffled_group(*group)
+        if finding:
+            yield finding
 
 
 def _flipped_group(role: str, label: str, here: Relations, elsewhere: list[Relations]) -> Finding | None:

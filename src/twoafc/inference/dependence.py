@@ -25,7 +25,6 @@ from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.table import CHOICES, METHODS, REFERENCES, Votes
 
 ALONE = "triplets taken as independent"
-ONLY = {"reference": "this one reference", "observer": "this one observer"}
 TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -47,13 +46,6 @@ class Dependence:
     ``kinds`` has the number of each row's label of each kind (ref, x0, x1, observer), shape (T,), or that of `parts`;
     equal numbers are the same image or observer, whatever the kind. Images have numbers from 0 on, observers below 0.
     Without kinds, rows are independent.
-
-    Examples
-    --------
-    >>> pairs = Dependence(4, (np.array([0, 0, 1, 1]),), "clustered by ref")
-    >>> influence = np.array([[1.0], [1.0], [-1.0], [-1.0]]) / 4
-    >>> pairs.variance(influence, np.full(4, 0.25))
-    array([[1.]])
     """
 
     size: int  # rows, T
@@ -330,9 +322,9 @@ def find_dependence(
     size = rows if count is None else int(count.sum())
     references = [name for name in REFERENCES if name in labels.columns]
     choices = [name for name in CHOICES if name in labels.columns]
-    single = []
+    only = []  # what is in every row
     if references and size > 1 and _distinct(labels, references) == 1:
-        references, single = [], ["reference"]
+        references, only = [], ["this one reference"]
     numbers = _numbered(labels, [*references, *choices])
     named: list[str] = []
     words: list[str] = []
@@ -341,7 +333,7 @@ def find_dependence(
         images = _distinct(labels, named)
         words = [f"{', '.join(named)} ({images} images)"]
         if images <= len(named):  # all of them in every row: no two rows are independent
-            named, words, single = [], [], [f"{images} images", *single]
+            named, words, only = [], [], [f"these {images} images", *only]
     elif any(labels[name].n_unique() < size for name in references):
         named = references
         words = [f"{', '.join(named)} ({_distinct(labels, named)} references)"]
@@ -351,17 +343,17 @@ def find_dependence(
         kinds.append(-1 - _numbered(labels, ["observer"])["observer"])
         words.append(f"observer ({observers} observers)")
     elif observers == 1 < size:
-        single.append("observer")
+        only.append("this one observer")
     description = f"clustered by {' and by '.join(words)}" if words else ALONE
-    only = " and ".join(ONLY.get(item, f"these {item}") for item in single)
     if only:
-        description += f"; for {only} alone"
+        description += f"; for {' and '.join(only)} alone"
     family = "images" if set(named) & set(choices) else "references"
     unknown = "" if {*REFERENCES, *CHOICES} & {*labels.columns} else NO_NAMES
-    return Dependence(rows, tuple(kinds), description, count, family, only, unknown, sampling, parts)
+    return Dependence(rows, tuple(kinds), description, count, family, " and ".join(only), unknown, sampling, parts)
 
 
 def _distinct(labels: pl.DataFrame, names: list[str]) -> int:
+    """Number of different labels in some columns."""
     return pl.concat([labels[name].rename("label") for name in names]).n_unique()
 
 

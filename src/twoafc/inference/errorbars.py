@@ -184,12 +184,11 @@ def values_of(
     measures, effects = all_measures(table.k), None
     if clustering.ballots is not None:
         row, functions = clustering.ballots.row, score_functions(table, P, ties=ties, group=group)
-        known = {
+        of_votes = {
             name: vote_effects(score, clustering.ballots, table.n, table.M, P) for name, score in functions.items()
         }
-        effects = np.zeros((len(row), len(measures)))
-        for name, column in with_sums(known, table.M[row]).items():
-            effects[:, measures.index(name)] = column
+        known, none = with_sums(of_votes, table.M[row]), np.zeros(len(row))
+        effects = np.stack([known.get(name, none) for name in measures]).T
     return Values(measures, np.stack([values[name] for name in measures]).T, table.M, effects)
 
 

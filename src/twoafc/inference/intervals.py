@@ -49,11 +49,6 @@ def share_interval(value: float, se: float, units: float, *, level: float = LEVE
 
     Wilson's interval for a proportion, on the number of coin tosses that would have the same standard error; at 0 and
     100, or where the standard error is 0 because all values are alike, on the number of units.
-
-    Examples
-    --------
-    >>> share_interval(100.0, 0.0, units=50.0).low.__round__(1)
-    92.5
     """
     p = value / 100
     spread = p * (1 - p)
