@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import entr, stdtr, stdtrit
+from scipy.special import entr, stdtrit
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import log_coefficient
@@ -158,7 +158,7 @@ def estimate_ceiling(
         human_pairs_se=by_pairs[1],
         level=level,
         known=bool((M > 1).any()),
-        note=_note(pools, _misfits(samples, values, Strata(pool, len(pools)), dependence), level),
+        note=_note(pools, _misfits(samples, values, Strata(pool, len(pools)), dependence, (1 - level) / len(pools))),
     )
 
 
@@ -211,8 +211,8 @@ def share_explained(
     return smallest / best_low if best_low > 1e-5 else None, largest / best_high if best_high > 1e-5 else None
 
 
-def _note(pools: Sequence[Pool], misfits: Sequence[float], level: float) -> str:
-    """Limitations of the bounds; `misfits` are the p-values of `_misfits`."""
+def _note(pools: Sequence[Pool], misfits: Sequence[bool]) -> str:
+    """Limitations of the bounds; `misfits` are those of the pools."""
     if pools[-1].M.max() == 1:
         return UNKNOWN
     notes = []
@@ -223,7 +223,7 @@ def _note(pools: Sequence[Pool], misfits: Sequence[float], level: float) -> str:
     if pooled:
         examples = ", ".join(pooled[:3]) + (", ..." if len(pooled) > 3 else "")
         notes.append(f"numbers of votes with few triplets, and those from {LARGE} on, are pooled (M = {examples})")
-    unlike = [f"M = {pool.votes}" for pool, p in zip(pools, misfits, strict=True) if p < (1 - level) / len(pools)]
+    unlike = [f"M = {pool.votes}" for pool, misfit in zip(pools, misfits, strict=True) if misfit]
     if unlike:
         reason = "votes on one triplet are not independent draws with one probability"
         notes.append(f"no mixture fits the votes ({', '.join(unlike)}): {reason}")
@@ -397,30 +397,44 @@ LEAST = {"nll": 0.0, "gain": 0.0, "score_2afc": 50.0}  # the smallest value that
 
 
 def _bounds(sample: Sample, values: FloatArray, dependence: Dependence, risk: float) -> dict[str, Bounds]:
-    """Bounds of each score; `values` are those of all rows."""
+    """Bounds of each score, in order and within its range; `values` are those of all rows."""
     (mean,), (variance,), (units,) = _means(values, dependence.whole, dependence)
     limits = [
         _limit(sample.values[:, k], sample.count, sample.extremes[k], end, variance[k], units, risk)
         for k, end in enumerate(ENDS.tolist())
     ]
-    return _ordered(mean.reshape(-1, 2), np.reshape(limits, (-1, 2)), sample)
+    # The entropy of a whole number with variance M / 4, at most, is at most that of a normal with 1/12 more.
+    most_nll = np.average(0.5 + np.log(2 * np.pi * (sample.M / 4 + 1 / 12)) / 2, weights=sample.count)
+    most = most_nll, np.log(2) * np.average(sample.M, weights=sample.count), 100.0
+    bounds = {}
+    for k, (name, least) in enumerate(LEAST.items()):
+        ends = slice(2 * k, 2 * k + 2)
+        # By chance, or where no mixture fits, a lower bound may have the larger mean.
+        low, high = np.clip(np.sort(mean[ends]), least, most[k]).tolist()
+        lowest, highest = np.maximum(limits[ends], least).tolist()
+        # Limits hold for other triplets too, whose M may be larger, so that the range ends only what has no limit.
+        highest = min(highest, float(most[k])) if name == "score_2afc" or np.isinf(highest) else highest
+        bounds[name] = Bounds(low, high, min(lowest, low), max(highest, high))
+    return bounds
 
 
-def _misfits(samples: Sequence[Sample], values: FloatArray, strata: Strata, dependence: Dependence) -> list[float]:
-    """Upper bound of the p-value of each sample's votes, if those on one triplet are draws with one probability.
+def _misfits(
+    samples: Sequence[Sample], values: FloatArray, strata: Strata, dependence: Dependence, risk: float
+) -> list[bool]:
+    """Whether the votes of each sample exclude that those on one triplet are draws with one probability.
 
-    It is that of lower bounds that exceed upper ones, six comparisons; `strata` has the sample of each row.
+    Lower bounds then exceed upper ones, in one of six comparisons; `strata` has the sample of each row.
     """
-    smallest = []
+    misfits = []
     for sample, means, variances, units in zip(samples, *_means(_excess(values), strata, dependence), strict=True):
-        columns, bottoms = _excess(sample.values).T, _excess(sample.extremes[None])[0]
-        p = [
-            _p_above_zero(column, sample.count, bottom, variance, units)
-            for column, mean, bottom, variance in zip(columns, means, bottoms, variances, strict=True)
-            if mean > 0 and units > 1 and np.isfinite(variance)
-        ]
-        smallest.append(min([1.0, *(len(means) * value for value in p)]))
-    return smallest
+        comparisons = zip(_excess(sample.values).T, _excess(sample.extremes[None])[0], means, variances, strict=True)
+        misfits.append(
+            any(
+                mean > 0 and _limit(column, sample.count, bottom, -1, variance, units, risk / len(means)) > 0
+                for column, bottom, mean, variance in comparisons
+            )
+        )
+    return misfits
 
 
 def _excess(values: FloatArray) -> FloatArray:
@@ -437,22 +451,6 @@ def _means(values: FloatArray, strata: Strata, dependence: Dependence) -> tuple[
     return means, dependence.variance(influence, weight, strata), dependence.units(weight, strata)
 
 
-def _ordered(means: FloatArray, limits: FloatArray, sample: Sample) -> dict[str, Bounds]:
-    """Bounds within the range of each score, in order."""
-    # The entropy of a whole number with variance M / 4, at most, is at most that of a normal with 1/12 more.
-    most_nll = np.average(0.5 + np.log(2 * np.pi * (sample.M / 4 + 1 / 12)) / 2, weights=sample.count)
-    most = most_nll, np.log(2) * np.average(sample.M, weights=sample.count), 100.0
-    bounds = {}
-    for (name, least), greatest, mean, limit in zip(LEAST.items(), most, means, limits, strict=True):
-        # By chance, or where no mixture fits, a lower bound may have the larger mean.
-        low, high = np.clip(np.sort(mean), least, greatest).tolist()
-        lowest, highest = np.maximum(limit, least).tolist()
-        # Limits hold for other triplets too, whose M may be larger, so that the range ends only what has no limit.
-        highest = min(highest, float(greatest)) if name == "score_2afc" or np.isinf(highest) else highest
-        bounds[name] = Bounds(low, high, min(lowest, low), max(highest, high))
-    return bounds
-
-
 def _limit(
     values: FloatArray, count: FloatArray, extreme: float, end: int, variance: float, units: float, risk: float
 ) -> float:
@@ -464,19 +462,6 @@ def _limit(
         return end * np.inf
     divergence = float(stdtrit(units - 1, 1 - risk)) ** 2 / (2 * _effective(values, count, variance, units))
     return end * largest_mean(end * values, count / count.sum(), end * extreme, divergence)
-
-
-def _p_above_zero(values: FloatArray, count: FloatArray, bottom: float, variance: float, units: float) -> float:
-    """One-sided p-value of a mean that is at most 0 in expectation: the risk at which its lower limit is 0."""
-    from scipy.optimize import brentq  # here, since it is slow to import
-
-    def limit(divergence: float) -> float:
-        return -largest_mean(-values, count / count.sum(), -bottom, divergence)
-
-    if limit(1e-9) <= 0:
-        return 1.0
-    divergence = brentq(limit, 1e-9, 50.0) if limit(50.0) < 0 else 50.0
-    return float(stdtr(units - 1, -np.sqrt(2 * divergence * _effective(values, count, variance, units))))
 
 
 def _effective(values: FloatArray, count: FloatArray, variance: float, units: float) -> float:
