@@ -97,9 +97,8 @@ def p_text(p: float) -> str:
     """
     if p < 1e-4 or not p < 0.1:
         return "p < 0.0001" if p < 1e-4 else f"p = {p:.2f}"
-    digits, limit = 2, round(1 - LEVEL, 9)
-    while digits < 9 and (float(f"{p:.{digits}g}") < limit) != (p < limit):
-        digits += 1
+    limit = round(1 - LEVEL, 9)
+    digits = next((digits for digits in range(2, 9) if (float(f"{p:.{digits}g}") < limit) == (p < limit)), 9)
     return f"p = {p:.{digits}g}"
 
 
