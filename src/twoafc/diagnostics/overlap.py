@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import pdtrc
 
-from twoafc.arrays import BoolArray, IntArray
+from twoafc.arrays import IntArray
 from twoafc.diagnostics.findings import Finding, join_names, share_of
 from twoafc.diagnostics.profile import Profile, profile_of
 from twoafc.table import Votes, compared_images
@@ -61,9 +61,9 @@ def duplicates(profile: Profile) -> Iterator[Finding]:
         return
     earlier = first[group]
     later = np.flatnonzero(earlier != np.arange(len(table)))
-    same = _same_distances(table, later, table, earlier[later])
-    if named and same.mean() < 0.5:
-        yield _ambiguous_names(profile.role, repeats, float(same.mean()), _example(table, later[0]))
+    ambiguous = _ambiguous(profile.role, table, later, table, earlier[later]) if named else None
+    if ambiguous:
+        yield ambiguous
         return
     n = np.where(rows[0] == rows[0][earlier], table.n, table.M - table.n)
     copies = int(((n == table.n[earlier]) & (table.M[earlier] == table.M))[later].sum())
@@ -90,11 +90,10 @@ def _shared_rows(train: Profile, test: Profile) -> Iterator[Finding]:
     couples = float(len(train.table)) * len(test.table)
     if len(both) == 0 or (not named and _coincidence(train, a, couples, len(both))):
         return
-    if named and set(train.table.distances) & set(test.table.distances):
-        same = _same_distances(test.table, both, train.table, first[index[both]])
-        if same.mean() < 0.5:
-            yield _ambiguous_names("both", len(both), float(same.mean()), _example(test.table, both[0]))
-            return
+    ambiguous = _ambiguous("both", test.table, both, train.table, first[index[both]]) if named else None
+    if ambiguous:
+        yield ambiguous
+        return
     noun, count = test.table.row, share_of(len(both), len(test.table))
     message = f"test {noun}s must be new; some are also in the training table"
     place = f"test row {both[0]}{_example(test.table, both[0])}"
@@ -132,9 +131,21 @@ def _references(table: Votes) -> pl.Series | None:
     return pl.concat([table.labels[name].alias("ref") for name in columns]) if columns else None
 
 
-def _ambiguous_names(role: str, rows: int, same: float, example: str) -> Finding:
+def _ambiguous(role: str, table: Votes, rows: IntArray, other: Votes, others: IntArray) -> Finding | None:
+    """Note that most rows with the names of others have other distances than these, in either order; else None."""
+    names = [name for name in table.distances if name in other.distances]
+    same = np.zeros(len(rows), dtype=np.bool_)
+    for name in names:
+        a = np.sort([d[rows] for d in table.distances[name]], axis=0)
+        b = np.sort([d[others] for d in other.distances[name]], axis=0)
+        same |= (np.abs(a - b) <= 1e-3 * np.abs(a) + 1e-9).all(axis=0)
+    if not names or same.mean() >= 0.5:
+        return None
     message = "names of images must identify rows; rows with the same names have different distances"
-    evidence = f"{rows} rows repeat the names of another, {100 * same:.0f} % of them its distances{example}"
+    evidence = (
+        f"{len(rows)} rows repeat the names of another, {100 * same.mean():.0f} % of them its distances"
+        f"{_example(table, rows[0])}"
+    )
     remedy = "give every image a unique name (with its folder), or check whether rows are out of order"
     return Finding("names", "note", role, None, message, evidence, remedy)
 
@@ -146,18 +157,6 @@ def _evidence(named: bool) -> str:
 def _example(table: Votes, row: int) -> str:
     names = [name for name in ("ref", "ref0", "x0", "ref1", "x1", "x") if name in table.labels.columns]
     return f" ({', '.join(table.labels[name][int(row)] for name in names)})" if names else ""
-
-
-def _same_distances(table: Votes, rows: IntArray, other: Votes, others: IntArray) -> BoolArray:
-    """Whether rows have the distances of their partners, in either order, in at least one of the distances."""
-    same = np.zeros(len(rows), dtype=np.bool_)
-    for name in table.distances:
-        if name not in other.distances:
-            continue
-        a = np.sort([d[rows] for d in table.distances[name]], axis=0)
-        b = np.sort([d[others] for d in other.distances[name]], axis=0)
-        same |= (np.abs(a - b) <= 1e-3 * np.abs(a) + 1e-9).all(axis=0)
-    return same
 
 
 # Keys that are equal where two rows show the same images
