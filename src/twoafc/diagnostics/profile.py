@@ -25,24 +25,17 @@ MIN_UNITS = 20
 
 @dataclass(frozen=True)
 class Relation:
-    """2AFC score of a distance, without a fit, and the p-value of the votes if they were unrelated to the distance.
+    """2AFC score of a distance, without a fit, and the p-value of the votes if they were unrelated to the distance."""
 
-    ``low`` and ``high`` are the probabilities of a score so low, and so high, at a true 50 %. ``effect`` is the score
-    minus that of the same votes shuffled, in per cent: where x1 is usually better, shuffled votes too score above 50 %,
-    and this is still 0. ``p`` is that of the votes if they were unrelated to any of five antisymmetric functions of the
-    ranks. ``units`` counts rows, or references where these repeat and are not too few; of weighted rows, in effect. It
-    is ``coarse`` where references repeat but are too few, so that rows counted as independent.
-    """
-
-    score: float
+    score: float  # in per cent, as its error and the effect are
     se: float
-    low: float
-    high: float
-    effect: float
+    low: float  # probability of a score so low at a true 50 %
+    high: float  # and of one so high
+    effect: float  # score minus that of the same votes shuffled, which is above 50 % where x1 is usually better
     effect_se: float
-    p: float
-    units: int
-    coarse: bool
+    p: float  # of the votes if they were unrelated to any of five antisymmetric functions of the ranks
+    units: int  # rows, or references where these repeat and are not too few; of weighted rows, in effect
+    coarse: bool  # whether references repeat but are too few, so that rows counted as independent
 
     @property
     def smallest(self) -> float:

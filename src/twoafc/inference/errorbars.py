@@ -264,25 +264,17 @@ class Means:
     @cached_property
     def _shares(self) -> FloatArray:
         """Weight of each row for a size of 1, shape (T, k)."""
-        shares = [self.weight / mean[self.groups.number] for mean in self._mean_sizes.T]
-        return np.stack(shares).T
+        return self.weight[:, None] / self._mean_sizes[self.groups.number]
 
     def _averages(self, columns: FloatArray) -> FloatArray:
         """Weighted means of columns over the rows of each group, shape (groups, k)."""
         weight = (self.clustering.rows.times * self.weight)[:, None]
         return self.groups.total(weight * columns) / self.groups.total(weight)
 
-    def of(self, columns: FloatArray) -> FloatArray:
-        """Mean of each column, shape (groups, k), or (1, k) for the mean of groups."""
-        means = self._averages(columns) / self._mean_sizes
-        return means.mean(axis=0, keepdims=True) if self.across else means
-
     def influence(self, columns: FloatArray) -> FloatArray:
         """Influence of each row on the mean of each column in the row's group, shape (T, k)."""
-        means, influence = self._averages(columns) / self._mean_sizes, np.empty(columns.shape[::-1])
-        for k, mean in enumerate(means.T):
-            influence[k] = (columns[:, k] - mean[self.groups.number] * self.sizes[:, k]) * self._shares[:, k]
-        return influence.T
+        means = self._averages(columns) / self._mean_sizes
+        return (columns - means[self.groups.number] * self.sizes) * self._shares
 
     def variance(self, influence: FloatArray, vote_effects: FloatArray | None = None) -> FloatArray:
         """Variance of each mean over rows and, where effects of votes are given, over observers."""
@@ -295,8 +287,10 @@ class Means:
         return variance
 
     def estimate(self, columns: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Means of columns, and their variances over rows."""
-        return self.of(columns), self.variance(self.influence(columns))
+        """Mean of each column, shape (groups, k), or (1, k) for the mean of groups, and its variance over rows."""
+        means = self._averages(columns) / self._mean_sizes
+        variance = self.variance(self.influence(columns))
+        return means.mean(axis=0, keepdims=True) if self.across else means, variance
 
     def skewness(self, influence: FloatArray) -> FloatArray:
         """Skewness of each mean, shape as of the means."""
