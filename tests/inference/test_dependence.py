@@ -14,6 +14,7 @@ from scipy import stats
 
 from scoring import ALONE, observed
 from twoafc.inference import Clustering, Dependence, clustering_of, find_dependence, vote_effects
+from twoafc.inference.dependence import Strata
 from twoafc.metrics import log_likelihood
 
 
@@ -176,18 +177,19 @@ def test_strata_are_tables_of_their_own() -> None:
     values = rng.random((T, 2))
     influence = weight[:, None] * (values - np.stack([values[group == g].mean(axis=0) for g in range(3)])[group])
     whole = Dependence(T, kinds, "")
-    found = whole.variance(influence, weight, group, 3), whole.units(weight, group, 3)
+    strata = Strata(group, 3)
+    found = whole.variance(influence, weight, strata), whole.units(weight, strata)
     for g in range(3):
         part = whole.at(np.flatnonzero(group == g))
         mine = influence[group == g], weight[group == g]
         np.testing.assert_allclose(found[0][g], part.variance(*mine)[0], rtol=1e-12)
         np.testing.assert_allclose(found[1][g], part.units(mine[1]), rtol=1e-12)
-    assert not whole.skewness(influence, group, 3).any()
+    assert not whole.skewness(influence, strata).any()
     clustered = Dependence(T, kinds[:1], "")
     for g in range(3):
         part = clustered.at(np.flatnonzero(group == g))
         skewness = part.skewness(influence[group == g])[0]
-        np.testing.assert_allclose(clustered.skewness(influence, group, 3)[g], skewness, rtol=1e-12)
+        np.testing.assert_allclose(clustered.skewness(influence, strata)[g], skewness, rtol=1e-12)
         assert skewness.any()
 
 

@@ -20,10 +20,10 @@ from twoafc.inference import (
     bar,
     clustering_of,
     compare,
+    drawn_weights,
     errors,
     find_dependence,
     mean_values,
-    row_weights,
     values_of,
     values_per_row,
 )
@@ -101,7 +101,7 @@ def test_the_nll_per_vote_is_a_ratio() -> None:
     table, P = grouped(400, 2)
     values, link, _ = scored(table, P)
     found = errors(values, table.codes("group"), link)["all"].se[values.measures.index("nll_per_vote")]
-    weights = row_weights(link.rows, 4000, np.random.default_rng(0))
+    weights = np.concatenate([*drawn_weights(link.rows, 4000, 0)])
     drawn = (weights @ values.columns[:, 0]) / (weights @ table.M)
     assert found == pytest.approx(drawn.std(), rel=0.06)
 

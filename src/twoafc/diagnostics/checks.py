@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from twoafc.diagnostics.design import choices, design, one_answer, unlike_votes
+from twoafc.diagnostics.design import choices, design, one_sided, unlike_votes
 from twoafc.diagnostics.direction import direction_of_pairs, relation_to_votes
 from twoafc.diagnostics.findings import Finding
 from twoafc.diagnostics.overlap import duplicates, shared
@@ -55,7 +55,7 @@ def _findings(profiles: list[Profile]) -> Iterator[Finding]:
     if triplets:
         yield from relation_to_votes(profiles)
     for profile in profiles:
-        own = (sides, choices) if triplets else (direction_of_pairs, one_answer)
+        own = (sides, choices) if triplets else (direction_of_pairs, one_sided)
         for check_table in (values, duplicates, design, *own):
             yield from check_table(profile)
     if len(profiles) == 2:

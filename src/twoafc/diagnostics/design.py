@@ -14,22 +14,15 @@ from twoafc.diagnostics.profile import Profile
 from twoafc.inference import LARGE_PREFERENCE, asymmetry, clustering_of, preference_matters
 from twoafc.table import Triplets
 
-UNLIKE_M = 1.3
-"""Ratio of the mean M of two tables from which their NLLs are not comparable."""
-ENOUGH_ROWS = 50
-"""Fewer rows say little about their votes: percentages, one side, a preference."""
-AGREES = 1e-4
-"""p-value of a 2AFC score above 50 % that shows votes for one side to be about the images."""
+UNLIKE_M = 1.3  # ratio of the mean M of two tables from which their NLLs are not comparable
+ENOUGH_ROWS = 50  # fewer rows say little about their votes: percentages, one side, a preference
+AGREES = 1e-4  # p-value of a 2AFC score above 50 % that shows votes for one side to be about the images
 STEPS = 10
 """Steps in which P rises with the difference of two distances, where a preference for one side is looked for."""
-PEOPLE = range(1, 11)
-"""Numbers of people whose percentages may be mistaken for counts out of 100."""
-P_ONE_KEY = 1e-4
-"""Probability of so one-sided an observer among all observers."""
-MOSTLY = 0.9
-"""Share of one key from which an observer is tested."""
-LOPSIDED = 0.75
-"""Expected share of a key beyond which the triplets themselves ask for that key."""
+PEOPLE = range(1, 11)  # numbers of people whose percentages may be mistaken for counts out of 100
+P_ONE_KEY = 1e-4  # probability of so one-sided an observer among all observers
+MOSTLY = 0.9  # share of one key from which an observer is tested
+LOPSIDED = 0.75  # expected share of a key beyond which the triplets themselves ask for that key
 
 
 def design(profile: Profile) -> Iterator[Finding]:
@@ -44,8 +37,7 @@ def design(profile: Profile) -> Iterator[Finding]:
 
 def choices(profile: Profile) -> Iterator[Finding]:
     """Check votes for one side, rows that name one image twice, and observers who press one key."""
-    one_sided = list(_one_sided(profile))
-    yield from one_sided or _preference(profile)
+    yield from list(one_sided(profile)) or _preference(profile)
     yield from _one_image(profile)
     yield from _one_key(profile)
 
@@ -116,14 +108,15 @@ def _percentages(profile: Profile) -> Iterator[Finding]:
             return
 
 
-def _one_sided(profile: Profile) -> Iterator[Finding]:
-    """Find votes that are all, or nearly all, for x0 or for x1; the distances show whether the images are why."""
-    side, votes = profile.one_sided, int(profile.table.M.sum())
-    if side is None or len(profile.table) < ENOUGH_ROWS:
+def one_sided(profile: Profile) -> Iterator[Finding]:
+    """Find votes that are nearly all for x0 or x1, and whether distances show why; or nearly all same or different."""
+    table, side = profile.table, profile.one_sided
+    if side is None or len(table) < ENOUGH_ROWS:
         return
-    chosen = int(profile.table.n.sum()) if side == "x1" else votes - int(profile.table.n.sum())
+    n, votes = int(table.n.sum()), int(table.M.sum())
+    chosen = n if side == "x1" else votes - n
     amount = "all" if chosen == votes else "nearly all"
-    names = list(profile.varying)
+    names = list(profile.varying) if table.k == 2 else []
     agreeing = [name for name in names if profile.relations[name].high < AGREES]
     evidence = f"{share_of(chosen, votes)} votes"
     if names:
@@ -132,7 +125,10 @@ def _one_sided(profile: Profile) -> Iterator[Finding]:
         span = f"{scores[0]:.1f}" if len(scores) == 1 else f"{min(scores):.1f}..{max(scores):.1f}"
         evidence += f"; 2AFC {span} % for {join_names(shown)}"
     level: Level = "note" if agreeing else "warning"
-    if agreeing:
+    if table.k == 1:
+        message = f"{amount} votes are {'same' if side == 'x1' else 'different'}: no distance can explain much"
+        remedy = "check that n counts the people who see no difference"
+    elif agreeing:
         message = f"{amount} votes are for {side}: probably the image that was chosen is always {side}"
         remedy = "scores do not depend on which image is x0, and remain valid; no preference for one side can be seen"
     else:
@@ -140,18 +136,6 @@ def _one_sided(profile: Profile) -> Iterator[Finding]:
         message += "always the better one"
         remedy = f"check that n counts the votes for x1; scores only say how often {side} is nearer"
     yield Finding("one_sided", level, profile.role, None, message, evidence, remedy)
-
-
-def one_answer(profile: Profile) -> Iterator[Finding]:
-    """Find pairs that are all called same, or all different."""
-    side, n, votes = profile.one_sided, int(profile.table.n.sum()), int(profile.table.M.sum())
-    if side is None or len(profile.table) < ENOUGH_ROWS:
-        return
-    answer, chosen = ("same", n) if side == "x1" else ("different", votes - n)
-    message = f"{'all' if chosen == votes else 'nearly all'} votes are {answer}: no distance can explain much"
-    remedy = "check that n counts the people who see no difference"
-    evidence = f"{share_of(chosen, votes)} votes"
-    yield Finding("one_sided", "warning", profile.role, None, message, evidence, remedy)
 
 
 def _preference(profile: Profile) -> Iterator[Finding]:
@@ -185,13 +169,7 @@ def _preference(profile: Profile) -> Iterator[Finding]:
 
 
 def _by_steps(share: FloatArray, u0: FloatArray, u1: FloatArray, weight: FloatArray | int = 1) -> FloatArray:
-    """P of each row by the size of u0 - u1, in steps; the same for both sides, by the rows' weights.
-
-    Examples
-    --------
-    >>> _by_steps(np.array([1.0, 1.0, 0.0, 0.5]), np.array([0.9, 0.9, 0.1, 0.5]), np.array([0.1, 0.1, 0.9, 0.5]))
-    array([1. , 1. , 0. , 0.5])
-    """
+    """P of each row by the size of u0 - u1, in steps; the same for both sides, by the rows' weights."""
     difference = u0 - u1
     size = np.abs(difference)
     step = np.searchsorted(np.unique(np.quantile(size, np.arange(1, STEPS) / STEPS)), size)

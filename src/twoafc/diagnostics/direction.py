@@ -17,11 +17,9 @@ from twoafc.table import Votes, compared_images
 
 State = Literal["agrees", "disagrees", "turns", "unclear"]
 """Whether the smaller distance is chosen more often than not, less often, or depending on its size."""
-Relations = dict[str, Relation]
-"""Relation of each distance to the votes."""
+Relations = dict[str, Relation]  # relation of each distance to the votes
 
-SMALL_TABLE = 400
-"""Rows below which parts of a table, and missing correlations, say little."""
+SMALL_TABLE = 400  # rows below which parts of a table, and missing correlations, say little
 
 # Direction
 P_SCORE = 1e-4
@@ -43,24 +41,20 @@ P_UNRELATED, P_RELATED = 0.01, 1e-4
 """p-value above which a distance may be unrelated to the votes, and below which it is related to them."""
 SMALL_EFFECT = 3.5
 """Per cent of 2AFC: largest plausible effect of a distance that counts as unrelated to the votes."""
-RELATED = 0.03
-"""Rank correlation of two distances of the same images, if the table is large enough."""
+RELATED = 0.03  # rank correlation of two distances of the same images, if the table is large enough
 FEW_UNLIKE = 0.1
 """Share of repeated pairs of images with different distances below which names and distances belong together."""
-TOO_MANY_TIES = 0.5
-"""Share of ties above which a distance is not tested."""
+TOO_MANY_TIES = 0.5  # share of ties above which a distance is not tested
 NOTE_EFFECT, NOTE_ROWS = 9.0, 200
 """Per cent of 2AFC, and rows, for a note that nothing is explained although little is certain."""
-MIN_VOTE_SPREAD = 0.1
-"""Standard deviation of n / M below which there is nothing to explain."""
+MIN_VOTE_SPREAD = 0.1  # standard deviation of n / M below which there is nothing to explain
 MIN_PAIRS = 20
 UNLIKE = 1e-3
 """Difference, relative to the distance's range, above which rows with the same pair of images have unlike distances."""
 
 # Groups
 MIN_GROUP = 100
-MOST_GROUPS = 50
-"""More groups are probably names of something else, and would take long."""
+MOST_GROUPS = 50  # more groups are probably names of something else, and would take long
 
 
 def relation_to_votes(profiles: list[Profile]) -> Iterator[Finding]:
@@ -82,7 +76,7 @@ def direction_of_pairs(profile: Profile) -> Iterator[Finding]:
     weight, sampling = clustering.rows.shares(), clustering.rows.sampling
     if len(table) < MIN_UNITS or not float(np.std(same)):
         return
-    p = {}
+    p = {}  # with the sign of the correlation
     for name, column in profile.varying.items():
         u = column.u[0] - np.average(column.u[0], weights=sampling)
         products = u * (same - np.average(same, weights=sampling))
@@ -93,15 +87,14 @@ def direction_of_pairs(profile: Profile) -> Iterator[Finding]:
     agreeing = [name for name, signed in p.items() if -P_SCORE < signed < 0]
     if not against:
         return
-    names = join_names(against)
-    verb, noun = ("is", "a similarity") if len(against) == 1 else ("are", "similarities")
-    message = f"{names} {verb} {noun}: more people see no difference at large values"
+    kind = "is a similarity" if len(against) == 1 else "are similarities"
+    message = f"{join_names(against)} {kind}: more people see no difference at large values"
     remedy = "give a distance, which is 0 where images are the same: 1 - similarity, say"
     if not agreeing:
         message = f"the votes are flipped (n must count same), or {message}"
         remedy = f"give M - n, or {remedy}"
     evidence = f"rank correlation with the share of same is positive, p < {P_SCORE:g}"
-    single = against[0] if agreeing and len(against) == 1 else None
+    single = _single(against) if agreeing else None
     yield Finding("direction", "warning", profile.role, single, message, evidence, remedy)
 
 
@@ -109,6 +102,11 @@ def _with_other(profiles: list[Profile]) -> Iterator[tuple[Profile, Profile | No
     """Each table with the other one, if there are two."""
     for index, profile in enumerate(profiles):
         yield profile, profiles[1 - index] if len(profiles) == 2 else None
+
+
+def _single(names: list[str]) -> str | None:
+    """The only one of some names; None where there are several."""
+    return names[0] if len(names) == 1 else None
 
 
 def _scores(relations: Relations, names: list[str]) -> str:
@@ -150,13 +148,11 @@ def _direction(profiles: list[Profile]) -> Iterator[Finding]:
 
 
 def _states(profile: Profile) -> dict[str, State]:
-    states: dict[str, State] = {}
-    for name, column in profile.varying.items():
-        sign = _sign(profile.relations[name])
+    states: dict[str, State] = {name: _sign(profile.relations[name]) for name in profile.varying}
+    for name in [name for name, state in states.items() if state == "disagrees"]:
         # Where images recur, clustering by reference underestimates chance.
-        if sign == "disagrees" and profile.below_half[name] >= P_LEANING:
-            sign = "unclear"
-        states[name] = _disagrees_throughout(profile, column) if sign == "disagrees" else sign
+        doubtful = profile.below_half[name] >= P_LEANING
+        states[name] = "unclear" if doubtful else _disagrees_throughout(profile, name)
     return states
 
 
@@ -175,23 +171,23 @@ def _leans(profile: Profile, name: str) -> bool:
     return profile.relations[name].score <= 50 - MIN_EFFECT and profile.below_half[name] < P_LEANING
 
 
-def _strata(profile: Profile, column: Column) -> list[Relation]:
+def _strata(profile: Profile, name: str) -> list[Relation]:
     """Relations to the votes among small to large distances."""
-    total = column.u[0] + column.u[1]
+    total = np.sum(profile.columns[name].u, axis=0)
     stratum = np.searchsorted(np.quantile(total, np.arange(1, STRATA) / STRATA), total)
     parts = [stratum == k for k in range(STRATA)]
-    return [profile.relation(column.name, rows) for rows in parts if rows.sum() >= MIN_UNITS // STRATA]
+    return [profile.relation(name, rows) for rows in parts if rows.sum() >= MIN_UNITS // STRATA]
 
 
-def _disagrees_throughout(profile: Profile, column: Column) -> State:
+def _disagrees_throughout(profile: Profile, name: str) -> State:
     """Detect a distance that agrees with the votes in part of its range, which no flip explains."""
-    strata = [(relation.score - 50, relation.high) for relation in _strata(profile, column)]
-    least = min((effect for effect, _ in strata), default=0.0)
-    if any(effect >= -least / 2 and p < P_SCORE for effect, p in strata):
+    strata = _strata(profile, name)
+    least = min((part.score for part in strata), default=50.0) - 50
+    if any(part.score - 50 >= -least / 2 and part.high < P_SCORE for part in strata):
         return "turns"
     # Where parts are too small to be sure, none may even point the other way.
-    small = profile.relations[column.name].coarse or len(profile.table) < SMALL_TABLE
-    return "unclear" if small and any(effect > 0 for effect, _ in strata) else "disagrees"
+    small = profile.relations[name].coarse or len(profile.table) < SMALL_TABLE
+    return "unclear" if small and any(part.score > 50 for part in strata) else "disagrees"
 
 
 def _nearest(profile: Profile, name: str, others: list[str]) -> str:
@@ -201,10 +197,10 @@ def _nearest(profile: Profile, name: str, others: list[str]) -> str:
 
 def _opposed(profile: Profile, name: str, agreeing: list[str]) -> bool:
     """Whether a distance with an unclear relation to the votes strongly opposes the one nearest to it."""
-    if not agreeing:
+    if not agreeing or profile.relations[name].score >= 50:
         return False
     pair = name, _nearest(profile, name, agreeing)
-    return profile.relations[name].score < 50 and profile.side[pair] < -STRONGLY and abs(profile.size[pair]) > STRONGLY
+    return profile.side[pair] < -STRONGLY and abs(profile.size[pair]) > STRONGLY
 
 
 def _min_correlation(profile: Profile) -> float:
@@ -237,7 +233,7 @@ def _opposite_tables(profile: Profile, other: Profile, against: list[str]) -> Fi
         f"{_scores(profile.relations, names)} here, {_scores(other.relations, names)} in {other.role}"
         f" ({same} of {len(names)} distances have the same values in both tables, {reversed_} have them reversed)"
     )
-    return Finding("direction", "warning", role, names[0] if len(names) == 1 else None, message, evidence, remedy)
+    return Finding("direction", "warning", role, _single(names), message, evidence, remedy)
 
 
 def _compare_values(column: Column, other: Column) -> Literal["same", "reversed", "unclear"]:
@@ -280,7 +276,7 @@ def _one_against(profile: Profile, name: str, agreeing: list[str], other: Profil
 
 def _most_against(profile: Profile, against: list[str], agreeing: list[str]) -> Finding:
     """Most distances disagree with the votes: only signs distinguish flipped votes from similarities."""
-    single = against[0] if len(against) == 1 else None
+    single = _single(against)
     evidence = f"{_scores(profile.relations, against)} for {join_names(against)}"
     if all(profile.columns[name].uniform.values[-1] <= 0 for name in against):
         message = f"{single or 'every distance'} disagrees with the votes and is negative: a similarity, or negated"
@@ -308,7 +304,7 @@ def _leaning(profile: Profile, name: str, agreeing: list[str]) -> Finding:
 
 
 def _turning(profile: Profile, name: str) -> Finding:
-    strata = ", ".join(f"{relation.score:.0f}" for relation in _strata(profile, profile.columns[name]))
+    strata = ", ".join(f"{relation.score:.0f}" for relation in _strata(profile, name))
     message = f"{name} agrees with the votes in one part of its range and disagrees in another: no flip explains that"
     evidence = f"{_scores(profile.relations, [name])}; from small to large distances {strata} %"
     remedy = "look at the fitted surface; in one part a larger distance looks closer"
@@ -377,12 +373,12 @@ def _too_few_votes(profile: Profile) -> Iterator[Finding]:
         message = "no distance significantly explains these votes: shuffled rows, or useless distances, or a weak one"
         evidence = _unrelated_scores(profile, names)
         remedy = "check that rows and votes belong together; more votes would decide"
-        yield Finding("useless", "note", profile.role, names[0] if len(names) == 1 else None, message, evidence, remedy)
+        yield Finding("useless", "note", profile.role, _single(names), message, evidence, remedy)
 
 
 def _table_unrelated(profile: Profile, names: list[str], other: Profile | None) -> Finding:
     """No distance explains anything: the other table, or correlations of the distances, may indicate the cause."""
-    role, single = profile.role, names[0] if len(names) == 1 else None
+    role, single = profile.role, _single(names)
     evidence = _unrelated_scores(profile, names) + _repeated_pairs(profile, names)
     remedy = "match the rows again by the names of their images, not by their order"
     explaining = [name for name in names if _effect(other, name) > 0]
@@ -441,7 +437,7 @@ def _repeated_pairs(profile: Profile, names: list[str]) -> str:
     results = [result for name in names if (result := unlike_pairs(profile.table, name)) is not None]
     if len(results) < len(names):
         return ""
-    unlike, repeated = max(share for share, _ in results), results[0][1]
+    unlike, repeated = max(results)
     if unlike < FEW_UNLIKE:
         return "; images that occur in several rows have the same distance there, as they should"
     return f"; of {repeated} pairs of images in several rows, {100 * unlike:.0f} % have different distances there"
@@ -451,21 +447,12 @@ def unlike_pairs(table: Votes, name: str) -> tuple[float, int] | None:
     """Share of repeated pairs (reference, image) with different distances, and the number of repeated pairs.
 
     None where images have no names or hardly any pair repeats.
-
-    Examples
-    --------
-    >>> from twoafc import Triplets
-    >>> x0, x1 = [f"a{k % 20}" for k in range(40)], [f"b{k}" for k in range(40)]
-    >>> rows = {"n": [1] * 40, "M": [1] * 40, "ref": ["r"] * 40, "x0": x0, "x1": x1, "d0": range(40), "d1": range(40)}
-    >>> unlike_pairs(Triplets.from_frame(rows), "distance")  # twenty pairs (r, a0), ..., each with two distances
-    (1.0, 20)
     """
-    labels = table.labels
-    images = compared_images(labels.columns)
+    images = compared_images(table.labels.columns)
     if not images:
         return None
     frame = pl.concat(
-        pl.DataFrame({"ref": labels[ref], "x": labels[x], "d": d})
+        pl.DataFrame({"ref": table.labels[ref], "x": table.labels[x], "d": d})
         for (ref, x), d in zip(images, table.distances[name], strict=True)
     )
     pairs = frame.group_by("ref", "x").agg(times=pl.len(), width=pl.col("d").max() - pl.col("d").min())
@@ -485,14 +472,15 @@ def _groups(profile: Profile) -> Iterator[Finding]:
     labels, code = profile.table.codes("group")
     if not 2 <= len(labels) <= MOST_GROUPS:
         return
-    parts = {label: code == index for index, label in enumerate(labels) if (code == index).sum() >= MIN_GROUP}
     relations = {
-        label: {name: profile.relation(name, rows) for name in profile.varying} for label, rows in parts.items()
+        label: {name: profile.relation(name, rows) for name in profile.varying}
+        for label, rows in ((label, code == index) for index, label in enumerate(labels))
+        if rows.sum() >= MIN_GROUP
     }
     for label, here in relations.items():
         elsewhere = [there for other, there in relations.items() if other != label]
-        finding = _flipped_group(profile.role, label, here, elsewhere)
-        finding = finding or _shuffled_group(profile.role, label, here, elsewhere)
+        group = profile.role, label, here, elsewhere
+        finding = _flipped_group(*group) or _shuffled_group(*group)
         if finding:
             yield finding
 
@@ -510,7 +498,7 @@ def _flipped_group(role: str, label: str, here: Relations, elsewhere: list[Relat
     remedy = (
         "n must count the votes for x1 in every group; replace n by M - n there, unless its distances are similarities"
     )
-    return Finding("direction", "warning", role, against[0] if len(here) == 1 else None, message, evidence, remedy)
+    return Finding("direction", "warning", role, _single(list(here)), message, evidence, remedy)
 
 
 def _shuffled_group(role: str, label: str, here: Relations, elsewhere: list[Relations]) -> Finding | None:
@@ -532,7 +520,7 @@ def _shuffled_group(role: str, label: str, here: Relations, elsewhere: list[Rela
     )
     evidence = _compared(label, names, here, elsewhere[index])
     remedy = "match the rows of the group again by the names of their images: one missing file shifts all rows after it"
-    return Finding("shuffled", "warning", role, names[0] if len(names) == 1 else None, message, evidence, remedy)
+    return Finding("shuffled", "warning", role, _single(names), message, evidence, remedy)
 
 
 def _compared(label: str, names: list[str], here: Relations, there: Relations) -> str:

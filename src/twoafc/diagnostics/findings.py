@@ -16,35 +16,20 @@ Level = Literal["warning", "note"]
 class Finding:
     """A probable mistake in a table, or something worth knowing about it.
 
-    Parameters
-    ----------
-    code : str
-        A stable name of the kind of finding: direction, shuffled, constant, ties, units, ...
-    level : "warning" or "note"
-        A warning is probably a mistake; a note is true of the table and worth knowing.
-    table : str
-        "train", "test", or "both" where it concerns the two together.
-    distance : str or None
-        The distance concerned; None where it is about the rows or the votes.
-    message, evidence, remedy : str
-        One sentence, its figures, and what to do.
-    caveat : str
-        What it means for every score, where it qualifies them all.
-
     Examples
     --------
     >>> print(Finding("ties", "warning", "test", "ssim", "half of the rows are ties", "50 of 100", "give more digits"))
     warning: test, ssim: half of the rows are ties; 50 of 100; give more digits
     """
 
-    code: str
-    level: Level
-    table: str
-    distance: str | None
-    message: str
-    evidence: str
-    remedy: str
-    caveat: str = ""
+    code: str  #: a stable name of the kind of finding: direction, shuffled, constant, ties, units, ...
+    level: Level  #: a warning is probably a mistake; a note is true of the table and worth knowing
+    table: str  #: train, test, or both where it concerns the two together
+    distance: str | None  #: the distance concerned; None where it is about the rows or the votes
+    message: str  #: one sentence
+    evidence: str  #: its figures
+    remedy: str  #: what to do
+    caveat: str = ""  #: what it means for every score, where it qualifies them all
 
     def __str__(self) -> str:
         place = self.table if self.distance is None else f"{self.table}, {self.distance}"

@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import pdtrc
 
-from twoafc.arrays import BoolArray, IntArray
+from twoafc.arrays import IntArray
 from twoafc.diagnostics.findings import Finding, join_names, share_of
 from twoafc.diagnostics.profile import Profile, profile_of
 from twoafc.table import Votes, compared_images
@@ -26,8 +26,7 @@ SAFETY, P_ACCIDENT = 5.0, 1e-3
 `P_ACCIDENT`."""
 MOST_MET = 0.05
 """Share of test rows with a reference of the training table from which this qualifies the scores."""
-SAME_RANKS = 0.95
-"""Rank correlation from which equal values of two distances are not independent evidence."""
+SAME_RANKS = 0.95  # rank correlation from which equal values of two distances are not independent evidence
 
 
 def check_overlap(train: Votes, test: Votes) -> list[Finding]:
@@ -51,20 +50,20 @@ def shared(train: Profile, test: Profile) -> Iterator[Finding]:
 def duplicates(profile: Profile) -> Iterator[Finding]:
     """Find triplets that have several rows in one table."""
     table = profile.table
-    named = _by_names(table)
-    rows = named or _by_distances(table, list(table.distances))
+    (rows,), named = _images(table)
     # Groups may reuse names of images, and observers judge the same triplets.
     extra = [name for name in ("group", "observer") if named and name in table.labels.columns]
     keys = _hashed(pl.Series("key", _key(rows)), *table.labels.select(extra))
     _, first, group, times = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
     repeats = len(table) - len(times)
-    if repeats == 0 or (named is None and _coincidence(profile, rows, times)):
+    couples = len(table) * (len(table) - 1) / 2
+    if repeats == 0 or (not named and _coincidence(profile, rows, couples, _couples(times))):
         return
     earlier = first[group]
     later = np.flatnonzero(earlier != np.arange(len(table)))
-    same = _same_distances(table, later, table, earlier[later])
-    if named and same.mean() < 0.5:
-        yield _ambiguous_names(profile.role, repeats, float(same.mean()), _example(table, later[0]))
+    ambiguous = _ambiguous(profile.role, table, later, table, earlier[later]) if named else None
+    if ambiguous:
+        yield ambiguous
         return
     n = np.where(rows[0] == rows[0][earlier], table.n, table.M - table.n)
     copies = int(((n == table.n[earlier]) & (table.M[earlier] == table.M))[later].sum())
@@ -81,24 +80,20 @@ def duplicates(profile: Profile) -> Iterator[Finding]:
 
 
 def _shared_rows(train: Profile, test: Profile) -> Iterator[Finding]:
-    a, b = _by_names(train.table), _by_names(test.table)
-    names = [name for name in test.table.distances if name in train.table.distances]
-    named = a if b is not None else None
-    if a is None or b is None:
-        if not names:
-            return
-        a, b = (_by_distances(profile.table, names) for profile in (train, test))
+    (a, b), named = _images(train.table, test.table)
+    if not a:
+        return
     distinct, first = np.unique(_key(a), return_index=True)
     keys = _key(b)
     index = np.minimum(np.searchsorted(distinct, keys), len(distinct) - 1)
     both = np.flatnonzero(distinct[index] == keys)
-    if len(both) == 0 or (named is None and _coincidence_between(train, a, b, len(both))):
+    couples = float(len(train.table)) * len(test.table)
+    if len(both) == 0 or (not named and _coincidence(train, a, couples, len(both))):
         return
-    if named and names:
-        same = _same_distances(test.table, both, train.table, first[index[both]])
-        if same.mean() < 0.5:
-            yield _ambiguous_names("both", len(both), float(same.mean()), _example(test.table, both[0]))
-            return
+    ambiguous = _ambiguous("both", test.table, both, train.table, first[index[both]]) if named else None
+    if ambiguous:
+        yield ambiguous
+        return
     noun, count = test.table.row, share_of(len(both), len(test.table))
     message = f"test {noun}s must be new; some are also in the training table"
     place = f"test row {both[0]}{_example(test.table, both[0])}"
@@ -136,14 +131,26 @@ def _references(table: Votes) -> pl.Series | None:
     return pl.concat([table.labels[name].alias("ref") for name in columns]) if columns else None
 
 
-def _ambiguous_names(role: str, rows: int, same: float, example: str) -> Finding:
+def _ambiguous(role: str, table: Votes, rows: IntArray, other: Votes, others: IntArray) -> Finding | None:
+    """Note that most rows with the names of others have other distances than these, in either order; else None."""
+    names = [name for name in table.distances if name in other.distances]
+    same = np.zeros(len(rows), dtype=np.bool_)
+    for name in names:
+        a = np.sort([d[rows] for d in table.distances[name]], axis=0)
+        b = np.sort([d[others] for d in other.distances[name]], axis=0)
+        same |= (np.abs(a - b) <= 1e-3 * np.abs(a) + 1e-9).all(axis=0)
+    if not names or same.mean() >= 0.5:
+        return None
     message = "names of images must identify rows; rows with the same names have different distances"
-    evidence = f"{rows} rows repeat the names of another, {100 * same:.0f} % of them its distances{example}"
+    evidence = (
+        f"{len(rows)} rows repeat the names of another, {100 * same.mean():.0f} % of them its distances"
+        f"{_example(table, rows[0])}"
+    )
     remedy = "give every image a unique name (with its folder), or check whether rows are out of order"
     return Finding("names", "note", role, None, message, evidence, remedy)
 
 
-def _evidence(named: Sides | None) -> str:
+def _evidence(named: bool) -> str:
     return "their names" if named else "all of their distances"
 
 
@@ -152,23 +159,10 @@ def _example(table: Votes, row: int) -> str:
     return f" ({', '.join(table.labels[name][int(row)] for name in names)})" if names else ""
 
 
-def _same_distances(table: Votes, rows: IntArray, other: Votes, others: IntArray) -> BoolArray:
-    """Whether rows have the distances of their partners, in either order, in at least one of the distances."""
-    same = np.zeros(len(rows), dtype=np.bool_)
-    for name in table.distances:
-        if name not in other.distances:
-            continue
-        a = np.sort([d[rows] for d in table.distances[name]], axis=0)
-        b = np.sort([d[others] for d in other.distances[name]], axis=0)
-        same |= (np.abs(a - b) <= 1e-3 * np.abs(a) + 1e-9).all(axis=0)
-    return same
-
-
 # Keys that are equal where two rows show the same images
 
 
-Sides = tuple[Keys, ...]
-"""A key of each side of each row: of reference and x0, and of reference and x1."""
+Sides = tuple[Keys, ...]  # a key of each side of each row: of reference and x0, and of reference and x1
 
 
 def _key(sides: Sides) -> Keys:
@@ -176,16 +170,15 @@ def _key(sides: Sides) -> Keys:
     return _hashed(*np.sort(np.stack(sides), axis=0))
 
 
-def _by_names(table: Votes) -> Sides | None:
-    """Keys from the names of the images; None where the table does not name them all."""
-    images = compared_images(table.labels.columns)
-    return tuple(_hashed(*table.labels.select(names)) for names in images) or None
-
-
-def _by_distances(table: Votes, names: list[str]) -> Sides:
-    """Keys from some of the distances, to the last bit."""
-    sides = zip(*(table.distances[name] for name in names), strict=True)
-    return tuple(_hashed(*side) for side in sides)
+def _images(*tables: Votes) -> tuple[list[Sides], bool]:
+    """Key the sides of all rows by the names of their images, if all tables have them, or else by their distances."""
+    named = [compared_images(table.labels.columns) for table in tables]
+    if all(named):
+        labels = [[table.labels.select(names) for names in images] for table, images in zip(tables, named, strict=True)]
+        return [tuple(_hashed(*side) for side in sides) for sides in labels], True
+    known = [name for name in tables[0].distances if all(name in table.distances for table in tables)]
+    distances = [zip(*(table.distances[name] for name in known), strict=True) for table in tables]
+    return [tuple(_hashed(*side) for side in sides) for sides in distances], False
 
 
 def _hashed(*columns: ArrayLike | pl.Series) -> Keys:
@@ -193,28 +186,13 @@ def _hashed(*columns: ArrayLike | pl.Series) -> Keys:
     return pl.DataFrame({str(index): column for index, column in enumerate(columns)}).hash_rows(seed=1).to_numpy()
 
 
-def _coincidence(profile: Profile, rows: Sides, times: IntArray) -> bool:
-    """Whether equal rows may be coincidences, as coarse distances have many; `times` counts each distinct row."""
+def _coincidence(profile: Profile, rows: Sides, couples: float, found: float) -> bool:
+    """Whether so many equal rows among some couples of rows may be coincidences, as coarse distances have many."""
     equal = _collision(np.unique(np.concatenate(rows), return_counts=True)[1])
     if _identifying(profile, equal):
         return False
-    k, T = len(rows), len(rows[0])
-    expected = factorial(k) * T * (T - 1) / 2 * equal**k
-    return bool(pdtrc(_pairs(times) - 1, SAFETY * expected) > P_ACCIDENT)
-
-
-def _coincidence_between(profile: Profile, train: Sides, test: Sides, met: int) -> bool:
-    """Whether so many test rows may be in the training table by coincidence."""
-    (known, times), (asked, again) = (np.unique(np.concatenate(rows), return_counts=True) for rows in (train, test))
-    k, equal = len(train), _collision(times)
-    if _identifying(profile, equal):
-        return False
-    if k > 1:  # values of pairs that are equal between the tables are the matches themselves
-        index = np.minimum(np.searchsorted(known, asked), len(known) - 1)
-        matches = np.where(known[index] == asked, times[index], 0)
-        equal = float((matches * again).sum() / (float(times.sum()) * again.sum()))
-    expected = factorial(k) * len(train[0]) * len(test[0]) * equal**k
-    return bool(pdtrc(met - 1, SAFETY * expected) > P_ACCIDENT)
+    expected = factorial(len(rows)) * couples * equal ** len(rows)
+    return bool(pdtrc(found - 1, SAFETY * expected) > P_ACCIDENT)
 
 
 def _identifying(profile: Profile, equal: float) -> bool:
@@ -225,11 +203,12 @@ def _identifying(profile: Profile, equal: float) -> bool:
     return any(abs(profile.side[a, b]) < SAME_RANKS for a in fine for b in fine)
 
 
-def _pairs(times: IntArray) -> float:
+def _couples(times: IntArray) -> float:
+    """Number of couples of equal things, from the number of times each occurs."""
     return float((times * (times - 1.0)).sum() / 2)
 
 
 def _collision(times: IntArray) -> float:
     """Probability that two of some values are equal, from the number of times each occurs."""
     total = float(times.sum())
-    return _pairs(times) / max(total * (total - 1) / 2, 1)  # of a single value there are none
+    return _couples(times) / max(total * (total - 1) / 2, 1)  # of a single value there are none

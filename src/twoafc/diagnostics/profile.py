@@ -15,36 +15,27 @@ from twoafc.inference import clustering_of, holm, p_value
 from twoafc.table import Votes, repeated_units
 
 QUANTILES = 1024
-ONE_VALUE = 0.9
-"""Share of one value from which a distance counts as constant."""
+ONE_VALUE = 0.9  # share of one value from which a distance counts as constant
 MIN_SPREAD = 0.01
 """Least range of the middle 98 % relative to the median; since d(x, x) = 0, a distance varies by more than this."""
-ONE_SIDED = 0.95
-"""Share of the votes for one side from which the other hardly occurs."""
+ONE_SIDED = 0.95  # share of the votes for one side from which the other hardly occurs
 MIN_UNITS = 20
 """With fewer references their spread is not known: rows count as independent, and effects must be large."""
 
 
 @dataclass(frozen=True)
 class Relation:
-    """2AFC score of a distance, without a fit, and the p-value of the votes if they were unrelated to the distance.
+    """2AFC score of a distance, without a fit, and the p-value of the votes if they were unrelated to the distance."""
 
-    ``low`` and ``high`` are the probabilities of a score so low, and so high, at a true 50 %. ``effect`` is the score
-    minus that of the same votes shuffled, in per cent: where x1 is usually better, shuffled votes too score above 50 %,
-    and this is still 0. ``p`` is that of the votes if they were unrelated to any of five antisymmetric functions of the
-    ranks. ``units`` counts rows, or references where these repeat and are not too few; of weighted rows, in effect. It
-    is ``coarse`` where references repeat but are too few, so that rows counted as independent.
-    """
-
-    score: float
+    score: float  # in per cent, as its error and the effect are
     se: float
-    low: float
-    high: float
-    effect: float
+    low: float  # probability of a score so low at a true 50 %
+    high: float  # and of one so high
+    effect: float  # score minus that of the same votes shuffled, which is above 50 % where x1 is usually better
     effect_se: float
-    p: float
-    units: int
-    coarse: bool
+    p: float  # of the votes if they were unrelated to any of five antisymmetric functions of the ranks
+    units: int  # rows, or references where these repeat and are not too few; of weighted rows, in effect
+    coarse: bool  # whether references repeat but are too few, so that rows counted as independent
 
     @property
     def smallest(self) -> float:
@@ -69,32 +60,27 @@ def relate(
     units = len(share) if unit is None else int(unit.max()) + 1
     rows, own = float(len(share)), np.ones(len(share)) if weight is None else weight * (len(share) / weight.sum())
     if weight is not None:
-        rows, units = _effective(own), int(_effective(_sums(own[None], unit)[0]))
-    (score,), (se,) = _mean((side * (share - 0.5))[None], unit, own)
-    least_se = least_error(rows)
-    t = float(score / max(se, least_se))
-    features = np.stack(
-        [side, difference, difference * total, difference * (difference * difference), difference * (total * total)]
-    )
+        (of_units,) = _sums(own[None], unit)
+        # Effective numbers, after Kish.
+        rows, units = float(own.sum() ** 2 / (own @ own)), int(of_units.sum() ** 2 / (of_units @ of_units))
+    (score, se), least_se = _mean(side * (share - 0.5), unit, own), least_error(rows)
+    t = score / max(se, least_se)
+    others = (difference, difference * total, difference * (difference * difference), difference * (total * total))
+    features = np.stack([side, *others])
     features -= np.average(features, axis=1, weights=weight)[:, None]
     features *= share - np.average(share, weights=weight)
-    (effect,), (effect_se,) = _mean(features[:1], unit, own)
+    effect, effect_se = _mean(features[0], unit, own)
     return Relation(
-        score=50 + 100 * float(score),
-        se=100 * float(se),
+        score=50 + 100 * score,
+        se=100 * se,
         low=float(stdtr(units - 1, t)) if units > 1 else 1.0,
         high=float(stdtr(units - 1, -t)) if units > 1 else 1.0,
-        effect=100 * float(effect),
-        effect_se=100 * max(float(effect_se), least_se),
+        effect=100 * effect,
+        effect_se=100 * max(effect_se, least_se),
         p=_hotelling(features * own, unit),
         units=units,
         coarse=coarse,
     )
-
-
-def _effective(weight: FloatArray) -> float:
-    """Effective number of rows, after Kish."""
-    return float(weight.sum() ** 2 / (weight @ weight))
 
 
 def least_error(rows: float) -> float:
@@ -107,12 +93,11 @@ def _sums(values: FloatArray, unit: IntArray | None) -> FloatArray:
     return values if unit is None else np.stack([np.bincount(unit, weights=row) for row in values])
 
 
-def _mean(values: FloatArray, unit: IntArray | None, own: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean of each row of values, and its standard error over units, with weights that are 1 on average."""
-    mean = (values * own).mean(axis=1)
-    sums = _sums((values - mean[:, None]) * own, unit)
-    units = sums.shape[1]
-    return mean, np.sqrt(units / max(units - 1, 1) * (sums * sums).sum(axis=1)) / values.shape[1]
+def _mean(values: FloatArray, unit: IntArray | None, own: FloatArray) -> tuple[float, float]:
+    """Mean, and its standard error over units, with weights that are 1 on average."""
+    mean = (values * own).mean()
+    (sums,) = _sums(((values - mean) * own)[None], unit)
+    return float(mean), float(np.sqrt(len(sums) / max(len(sums) - 1, 1) * (sums * sums).sum()) / len(values))
 
 
 def _hotelling(features: FloatArray, unit: IntArray | None) -> float:

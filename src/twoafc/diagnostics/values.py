@@ -11,11 +11,9 @@ from twoafc.arrays import FloatArray
 from twoafc.diagnostics.findings import Finding, Level, share_of
 from twoafc.diagnostics.profile import Column, Profile
 
-MIN_ROWS = 5
-"""Fewer rows say nothing about the values of a distance."""
+MIN_ROWS = 5  # fewer rows say nothing about the values of a distance
 MIN_TIES, MANY_TIES, MOST_TIES = 10, 0.1, 0.25
-ROUNDING = 1e-4
-"""Relative to the largest value; values less than this below zero are rounding errors."""
+ROUNDING = 1e-4  # relative to the largest value; values less than this below zero are rounding errors
 
 FACTORS = (2.0, 10.0, 100.0, 255.0, 256.0, 1000.0, 10_000.0, 65_025.0, 65_535.0, 1e6)
 """Usual factors between scales of images and distances."""
@@ -25,46 +23,36 @@ MIN_ROWS_UNITS, MIN_ROWS_RANGE = 30, 100
 GAP_SIMPLE, GAP_FACTOR, GAP_FAR, GAP_ANY = 0.2, 0.25, 0.4, 0.9
 """Least Kolmogorov distance for a finding: if a simple change reconciles the tables and all other distances agree; if a
 usual factor does; if the others agree; otherwise."""
-SIMILAR = 0.05
-"""Kolmogorov distance of distributions that count as equal."""
+SIMILAR = 0.05  # Kolmogorov distance of distributions that count as equal
 OUTSIDE, FAR_OUTSIDE = 0.05, 0.25
 """Share of test values outside the training range for a note, and for a warning."""
 
 
 def values(profile: Profile) -> Iterator[Finding]:
-    """Check the values of each distance, then for two that are the same."""
-    if len(profile.table) < MIN_ROWS:
+    """Check the values of each distance: constant, negative, or the same as those of another."""
+    rows = len(profile.table)
+    if rows < MIN_ROWS:
         return
-    columns = list(profile.columns.values())
-    for column in columns:
-        yield from _constant(profile, column)
-        yield from _negative(profile, column)
-    for index, column in enumerate(columns):
-        twins = [other for other in columns[:index] if column.constant is None and np.array_equal(column.d, other.d)]
-        if twins:
-            message = f"{column.name} and {twins[0].name} are the same distance under two names"
-            evidence = f"all {len(profile.table)} rows are equal"
+    earlier: list[Column] = []
+    for column in profile.columns.values():
+        name = column.name
+        if column.constant is not None:
+            message = f"a distance must vary; {name} is {'nearly ' * (len(column.times) > 1)}constant"
+            remedy = "measure it again and write all its digits, or leave it out"
+            yield Finding("constant", "warning", profile.role, name, message, column.constant, remedy)
+        smallest, largest = column.uniform.values[[0, -1]].tolist()
+        if smallest < -ROUNDING * max(abs(smallest), abs(largest)):
+            below = sum(int((d < 0).sum()) for d in column.d)
+            message = f"a distance is at least 0; {name} has negative values"
+            evidence = f"{share_of(below, profile.table.k * rows)} values are below 0, the least is {smallest:g}"
+            remedy = "check that it is a distance, smaller = closer, and not a similarity, a logarithm or a difference"
+            yield Finding("negative", "note", profile.role, name, message, evidence, remedy)
+        twin = next((other.name for other in earlier if np.array_equal(column.d, other.d)), None)
+        if twin is not None and column.constant is None:
+            message = f"{name} and {twin} are the same distance under two names"
             remedy = "check that both were measured; leave one out"
-            yield Finding("twins", "note", profile.role, column.name, message, evidence, remedy)
-
-
-def _constant(profile: Profile, column: Column) -> Iterator[Finding]:
-    if column.constant is not None:
-        message = f"a distance must vary; {column.name} is {'nearly ' * (len(column.times) > 1)}constant"
-        remedy = "measure it again and write all its digits, or leave it out"
-        yield Finding("constant", "warning", profile.role, column.name, message, column.constant, remedy)
-
-
-def _negative(profile: Profile, column: Column) -> Iterator[Finding]:
-    smallest, largest = float(column.uniform.values[0]), float(np.abs(column.uniform.values[[0, -1]]).max())
-    if smallest < -ROUNDING * largest:
-        below = sum(int((d < 0).sum()) for d in column.d)
-        message = f"a distance is at least 0; {column.name} has negative values"
-        evidence = (
-            f"{share_of(below, profile.table.k * len(profile.table))} values are below 0, the least is {smallest:g}"
-        )
-        remedy = "check that it is a distance, smaller = closer, and not a similarity, a logarithm or a difference"
-        yield Finding("negative", "note", profile.role, column.name, message, evidence, remedy)
+            yield Finding("twins", "note", profile.role, name, message, f"all {rows} rows are equal", remedy)
+        earlier.append(column)
 
 
 def sides(profile: Profile) -> Iterator[Finding]:
@@ -93,12 +81,12 @@ def _ties(profile: Profile, column: Column) -> Iterator[Finding]:
     ties, rows = int((column.d[0] == column.d[1]).sum()), len(profile.table)
     # So many that another sample of such rows would have them too.
     if ties >= MIN_TIES and ties - 2 * np.sqrt(ties) >= MANY_TIES * rows:
+        level: Level = "warning" if ties / rows >= MOST_TIES else "note"
         message = f"{column.name} does not distinguish x0 from x1 in many rows: d0 = d1"
         evidence = f"{share_of(ties, rows)} rows are ties; {len(column.times)} distinct values in {2 * rows}"
         remedy = (
             "write more digits if it was rounded; a tie counts as half a choice in the 2AFC score, and P is 1/2 there"
         )
-        level: Level = "warning" if ties / rows >= MOST_TIES else "note"
         yield Finding("ties", level, profile.role, column.name, message, evidence, remedy)
 
 
@@ -122,6 +110,8 @@ def units(train: Profile, test: Profile) -> Iterator[Finding]:
     names = [name for name in test.varying if name in train.varying]
     samples = {name: (train.columns[name].quantiles, test.columns[name].quantiles) for name in names}
     gaps = {name: kolmogorov(*pair) for name, pair in samples.items()}
+    medians = {name: (float(np.median(a)), float(np.median(b))) for name, (a, b) in samples.items()}
+    factors = {name: np.divide(b, a) for name, (a, b) in medians.items()}
     sampling = 1.6 * float(np.sqrt(1 / train.effective_rows + 1 / test.effective_rows))
     for name in names:
         others = [gaps[other] for other in names if other != name]
@@ -131,11 +121,12 @@ def units(train: Profile, test: Profile) -> Iterator[Finding]:
         # The other distances show better than theory how much these tables differ.
         noise = min(sampling, 2 * float(np.median(others)) + 0.01) if len(others) > 1 else sampling
         others_agree = bool(others) and float(np.median(others)) <= SIMILAR
-        if others and not others_agree and _differently_scaled(name, samples):
+        alike = [abs(factors[other] / factors[name] - 1) < 0.05 for other in names if other != name]
+        if others and not others_agree and sum(alike) < len(alike) / 2:
             # All distances differ, each by its own factor: other images, and a factor of 2 may be chance.
             change = replace(change, usual=change.usual and not change.small)
-        if _other_units(gaps[name] - noise, change, others_agree, noise, samples[name]):
-            yield _units_finding(name, gaps[name], change, others, *samples[name])
+        if _other_units(gaps[name] - noise, change, others_agree, noise, medians[name]):
+            yield _units_finding(name, gaps[name], change, others, *medians[name])
         else:
             yield from _outside(train, test, name)
 
@@ -147,23 +138,13 @@ def kolmogorov(a: FloatArray, b: FloatArray) -> float:
     return float(np.abs(shares[0] - shares[1]).max())
 
 
-def _other_units(
-    shift: float, change: Change, others_agree: bool, noise: float, pair: tuple[FloatArray, FloatArray]
-) -> bool:
+def _other_units(shift: float, change: Change, others_agree: bool, noise: float, medians: tuple[float, float]) -> bool:
+    """Whether distributions that differ by so much more than noise show other units."""
     reconciled = change.left <= SIMILAR + noise
     if shift >= (GAP_SIMPLE if others_agree else GAP_FACTOR) and reconciled and (change.usual or others_agree):
         return True
-    if shift >= GAP_FAR and others_agree:
-        return True
-    medians = [abs(float(np.median(sample))) for sample in pair]
-    return shift >= GAP_ANY and max(medians) > 10 * min(medians)
-
-
-def _differently_scaled(name: str, samples: dict[str, tuple[FloatArray, FloatArray]]) -> bool:
-    """Whether most other distances changed by another factor than this one."""
-    factors = {other: np.median(b) / np.median(a) for other, (a, b) in samples.items()}
-    alike = [bool(abs(factors[other] / factors[name] - 1) < 0.05) for other in factors if other != name]
-    return sum(alike) < len(alike) / 2
+    least, largest = sorted(map(abs, medians))
+    return (shift >= GAP_FAR and others_agree) or (shift >= GAP_ANY and largest > 10 * least)
 
 
 def _changes(a: FloatArray, b: FloatArray, rows: float) -> Iterator[Change]:
@@ -196,17 +177,13 @@ def _scaled(a: FloatArray, b: FloatArray, rows: float) -> Iterator[Change]:
     yield Change(f"test is train times {factor:.3g}", False, kolmogorov(a, b / factor))
 
 
-def _units_finding(name: str, gap: float, change: Change, others: list[float], a: FloatArray, b: FloatArray) -> Finding:
-    figures = [
-        f"median {np.median(a):.3g} in train, {np.median(b):.3g} in test; Kolmogorov distance of the distributions "
-        f"{gap:.2f}"
-    ]
-    if change.left < 0.5 * gap:
-        figures.append(f"{change.words}: {change.left:.2f} after this change")
-    if others:
-        figures.append(f"{np.median(others):.2f} for the other distances")
+def _units_finding(name: str, gap: float, change: Change, others: list[float], a: float, b: float) -> Finding:
     message = f"train and test must give {name} in the same units; they do not seem to"
-    evidence = "; ".join(figures)
+    evidence = f"median {a:.3g} in train, {b:.3g} in test; Kolmogorov distance of the distributions {gap:.2f}"
+    if change.left < 0.5 * gap:
+        evidence += f"; {change.words}: {change.left:.2f} after this change"
+    if others:
+        evidence += f"; {np.median(others):.2f} for the other distances"
     remedy = (
         "measure both with the same code, version and range of pixel values; a surface fitted to one is wrong for the "
         "other"

@@ -1,7 +1,7 @@
 from .bootstrap import bootstrap_errors as bootstrap_errors
 from .bootstrap import bootstrap_means as bootstrap_means
 from .bootstrap import drawn_rows as drawn_rows
-from .bootstrap import row_weights as row_weights
+from .bootstrap import drawn_weights as drawn_weights
 from .bootstrap import spread as spread
 from .ceiling import Ceiling as Ceiling
 from .ceiling import best_of as best_of

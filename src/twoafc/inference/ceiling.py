@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import entr, stdtr, stdtrit
+from scipy.special import entr, stdtrit
 
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import log_coefficient
-from twoafc.inference.dependence import Dependence, distinct_numbers
+from twoafc.inference.dependence import ALONE, Dependence, Strata, distinct_numbers
 from twoafc.inference.intervals import share_interval, t_interval
 from twoafc.inference.mixtures import EVERY, Q, bounding_function, estimate_mixture, folded_draws, folded_pmf
 from twoafc.metrics import log_likelihood
@@ -53,51 +53,30 @@ class Ceiling:
 
     ``_low`` and ``_high`` are the bounds as estimated: what the distribution of votes leaves unknown. ``_lowest`` and
     ``_highest`` add the sampling of triplets and votes; all of them hold jointly with probability `level` or more.
-
-    Attributes
-    ----------
-    triplets, pairs : int
-        Number of triplets, and of pairs of votes on the same triplet.
-    floor_nll : float
-        NLL of P = 1/2 on these votes. The floor of the 2AFC score is 50.
-    nll_low, nll_high, nll_lowest, nll_highest : float
-        Expected NLL of the best function of the triplet, the true probability of each choice.
-    gain_low, gain_high, gain_lowest, gain_highest : float
-        Its expected advantage over P = 1/2: M (log 2 - entropy of a vote), nats per triplet.
-    score_2afc_low, score_2afc_high, score_2afc_lowest, score_2afc_highest : float
-        Expected 2AFC score, per cent, of always choosing as most people would.
-    human_triplets, human_pairs, human_triplets_se, human_pairs_se : float
-        How often one person agrees with another, per cent, with standard errors: as the mean over triplets with M >= 2,
-        and over all pairs of votes. NaN where M = 1 throughout.
-    level : float
-    known : bool
-        False where M = 1 throughout: the bounds then hold for any votes.
-    note : str
-        Limitations of these bounds, in words.
     """
 
     triplets: int
-    pairs: int
-    floor_nll: float
-    nll_low: float
+    pairs: int  #: pairs of votes on the same triplet
+    floor_nll: float  #: NLL of P = 1/2 on these votes; the floor of the 2AFC score is 50
+    nll_low: float  #: expected NLL of the best function of the triplet, the true probability of each choice
     nll_high: float
     nll_lowest: float
     nll_highest: float
-    gain_low: float
+    gain_low: float  #: its expected advantage over P = 1/2: M (log 2 - entropy of a vote), nats per triplet
     gain_high: float
     gain_lowest: float
     gain_highest: float
-    score_2afc_low: float
+    score_2afc_low: float  #: expected 2AFC score, per cent, of always choosing as most people would
     score_2afc_high: float
     score_2afc_lowest: float
     score_2afc_highest: float
-    human_triplets: float
+    human_triplets: float  #: how often one person agrees with another, per cent, as the mean over triplets with M >= 2
     human_triplets_se: float
-    human_pairs: float
+    human_pairs: float  #: the same over all pairs of votes; NaN where M = 1 throughout
     human_pairs_se: float
     level: float
-    known: bool
-    note: str
+    known: bool  #: False where M = 1 throughout: the bounds then hold for any votes
+    note: str  #: limitations of these bounds, in words
 
     def __repr__(self) -> str:
         if not self.known:
@@ -179,7 +158,7 @@ def estimate_ceiling(
         human_pairs_se=by_pairs[1],
         level=level,
         known=bool((M > 1).any()),
-        note=_note(pools, _misfits(samples, values, pool, dependence), level),
+        note=_note(pools, _misfits(samples, values, Strata(pool, len(pools)), dependence, (1 - level) / len(pools))),
     )
 
 
@@ -226,18 +205,14 @@ def share_explained(
         return None, None
     largest, smallest = (ceiling.floor_nll - limit for limit in limits)
     # A positive gain is divided by the largest possible gain for the low end; a loss, by the smallest.
-    low = _ratio(smallest, ceiling.gain_highest if smallest >= 0 else ceiling.gain_lowest)
-    high = _ratio(largest, ceiling.gain_lowest if largest >= 0 else ceiling.gain_highest)
-    return low, high
-
-
-def _ratio(gain: float, best: float) -> float | None:
+    best_low = ceiling.gain_highest if smallest >= 0 else ceiling.gain_lowest
+    best_high = ceiling.gain_lowest if largest >= 0 else ceiling.gain_highest
     # The bounds are proven to about 1e-5 nats; a smaller gain counts as none.
-    return gain / best if best > 1e-5 else None
+    return smallest / best_low if best_low > 1e-5 else None, largest / best_high if best_high > 1e-5 else None
 
 
-def _note(pools: Sequence[Pool], misfits: Sequence[float], level: float) -> str:
-    """Limitations of the bounds; `misfits` are the p-values of `_misfits`."""
+def _note(pools: Sequence[Pool], misfits: Sequence[bool]) -> str:
+    """Limitations of the bounds; `misfits` are those of the pools."""
     if pools[-1].M.max() == 1:
         return UNKNOWN
     notes = []
@@ -248,7 +223,7 @@ def _note(pools: Sequence[Pool], misfits: Sequence[float], level: float) -> str:
     if pooled:
         examples = ", ".join(pooled[:3]) + (", ..." if len(pooled) > 3 else "")
         notes.append(f"numbers of votes with few triplets, and those from {LARGE} on, are pooled (M = {examples})")
-    unlike = [f"M = {pool.votes}" for pool, p in zip(pools, misfits, strict=True) if p < (1 - level) / len(pools)]
+    unlike = [f"M = {pool.votes}" for pool, misfit in zip(pools, misfits, strict=True) if misfit]
     if unlike:
         reason = "votes on one triplet are not independent draws with one probability"
         notes.append(f"no mixture fits the votes ({', '.join(unlike)}): {reason}")
@@ -275,14 +250,13 @@ def _checked_votes(n: ArrayLike, M: ArrayLike) -> tuple[IntArray, IntArray]:
 def as_dependence(clusters: ArrayLike | Dependence | None, size: int) -> Dependence:
     """Turn labels of clusters into a `Dependence`."""
     if clusters is None:
-        return Dependence(size, (), "triplets taken as independent")
-    given = clusters if isinstance(clusters, Dependence) else np.asarray(clusters)
-    shape = given.shape if isinstance(given, np.ndarray) else (given.size,)
+        return Dependence(size, (), ALONE)
+    shape = (clusters.size,) if isinstance(clusters, Dependence) else np.shape(clusters)
     if shape != (size,):
         raise ValueError(f"clusters must have one label per row, {(size,)}; found {shape}")
-    if isinstance(given, np.ndarray):
-        return Dependence(size, (np.unique(given, return_inverse=True)[1],), "clustered")
-    return given
+    if isinstance(clusters, Dependence):
+        return clusters
+    return Dependence(size, (np.unique(clusters, return_inverse=True)[1],), "clustered")
 
 
 def _once_each(n: IntArray, M: IntArray, dependence: Dependence) -> tuple[IntArray, IntArray, Dependence]:
@@ -371,8 +345,7 @@ def best_scores(q: FloatArray) -> dict[str, FloatArray]:
     return {"nll": entropy, "gain": np.maximum(np.log(2) - entropy, 0.0), "score_2afc": 100 * q}
 
 
-ENDS = np.tile([-1, 1], 3)
-"""Each score has a function that bounds it from below, and one from above."""
+ENDS = np.tile([-1, 1], 3)  # each score has a function that bounds it from below, and one from above
 
 
 @dataclass(frozen=True, eq=False)
@@ -420,35 +393,48 @@ def bounding_samples(pools: Sequence[Pool], units: float) -> list[Sample]:
 # Confidence limits of their means
 
 
-LEAST = {"nll": 0.0, "gain": 0.0, "score_2afc": 50.0}
-"""The smallest value that each score can have."""
+LEAST = {"nll": 0.0, "gain": 0.0, "score_2afc": 50.0}  # the smallest value that each score can have
 
 
 def _bounds(sample: Sample, values: FloatArray, dependence: Dependence, risk: float) -> dict[str, Bounds]:
-    """Bounds of each score; `values` are those of all rows."""
-    (mean,), (variance,), (units,) = _means(values, dependence.together, dependence)
+    """Bounds of each score, in order and within its range; `values` are those of all rows."""
+    (mean,), (variance,), (units,) = _means(values, dependence.whole, dependence)
     limits = [
         _limit(sample.values[:, k], sample.count, sample.extremes[k], end, variance[k], units, risk)
         for k, end in enumerate(ENDS.tolist())
     ]
-    return _ordered(mean.reshape(-1, 2), np.reshape(limits, (-1, 2)), sample)
+    # The entropy of a whole number with variance M / 4, at most, is at most that of a normal with 1/12 more.
+    most_nll = np.average(0.5 + np.log(2 * np.pi * (sample.M / 4 + 1 / 12)) / 2, weights=sample.count)
+    most = most_nll, np.log(2) * np.average(sample.M, weights=sample.count), 100.0
+    bounds = {}
+    for k, (name, least) in enumerate(LEAST.items()):
+        ends = slice(2 * k, 2 * k + 2)
+        # By chance, or where no mixture fits, a lower bound may have the larger mean.
+        low, high = np.clip(np.sort(mean[ends]), least, most[k]).tolist()
+        lowest, highest = np.maximum(limits[ends], least).tolist()
+        # Limits hold for other triplets too, whose M may be larger, so that the range ends only what has no limit.
+        highest = min(highest, float(most[k])) if name == "score_2afc" or np.isinf(highest) else highest
+        bounds[name] = Bounds(low, high, min(lowest, low), max(highest, high))
+    return bounds
 
 
-def _misfits(samples: Sequence[Sample], values: FloatArray, strata: IntArray, dependence: Dependence) -> list[float]:
-    """Upper bound of the p-value of each sample's votes, if those on one triplet are draws with one probability.
+def _misfits(
+    samples: Sequence[Sample], values: FloatArray, strata: Strata, dependence: Dependence, risk: float
+) -> list[bool]:
+    """Whether the votes of each sample exclude that those on one triplet are draws with one probability.
 
-    It is that of lower bounds that exceed upper ones, six comparisons; `strata` has the number of each row's sample.
+    Lower bounds then exceed upper ones, in one of six comparisons; `strata` has the sample of each row.
     """
-    smallest = []
+    misfits = []
     for sample, means, variances, units in zip(samples, *_means(_excess(values), strata, dependence), strict=True):
-        columns, bottoms = _excess(sample.values).T, _excess(sample.extremes[None])[0]
-        p = [
-            _p_above_zero(column, sample.count, bottom, variance, units)
-            for column, mean, bottom, variance in zip(columns, means, bottoms, variances, strict=True)
-            if mean > 0 and units > 1 and np.isfinite(variance)
-        ]
-        smallest.append(min([1.0, *(len(means) * value for value in p)]))
-    return smallest
+        comparisons = zip(_excess(sample.values).T, _excess(sample.extremes[None])[0], means, variances, strict=True)
+        misfits.append(
+            any(
+                mean > 0 and _limit(column, sample.count, bottom, -1, variance, units, risk / len(means)) > 0
+                for column, bottom, mean, variance in comparisons
+            )
+        )
+    return misfits
 
 
 def _excess(values: FloatArray) -> FloatArray:
@@ -457,30 +443,12 @@ def _excess(values: FloatArray) -> FloatArray:
     return np.concatenate([low - high, np.array(list(LEAST.values())) - high], axis=1)
 
 
-def _means(values: FloatArray, strata: IntArray, dependence: Dependence) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _means(values: FloatArray, strata: Strata, dependence: Dependence) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Means over the triplets of each stratum, their variances, and the numbers of independent units."""
     weight = dependence.shares(strata)
-    count, share = int(strata.max()) + 1, weight * dependence.times
-    means = np.stack([np.bincount(strata, column * share) for column in values.T], axis=1)
-    influence = (values - means[strata]) * weight[:, None]
-    variance, units = dependence.variance(influence, weight, strata, count), dependence.units(weight, strata, count)
-    return np.asarray(means, dtype=np.float64), variance, units
-
-
-def _ordered(means: FloatArray, limits: FloatArray, sample: Sample) -> dict[str, Bounds]:
-    """Bounds within the range of each score, in order."""
-    # The entropy of a whole number with variance M / 4, at most, is at most that of a normal with 1/12 more.
-    most_nll = np.average(0.5 + np.log(2 * np.pi * (sample.M / 4 + 1 / 12)) / 2, weights=sample.count)
-    most = most_nll, np.log(2) * np.average(sample.M, weights=sample.count), 100.0
-    bounds = {}
-    for (name, least), greatest, mean, limit in zip(LEAST.items(), most, means, limits, strict=True):
-        # By chance, or where no mixture fits, a lower bound may have the larger mean.
-        low, high = np.clip(np.sort(mean), least, greatest).tolist()
-        lowest, highest = np.maximum(limit, least).tolist()
-        # Limits hold for other triplets too, whose M may be larger, so that the range ends only what has no limit.
-        highest = min(highest, float(greatest)) if name == "score_2afc" or np.isinf(highest) else highest
-        bounds[name] = Bounds(low, high, min(lowest, low), max(highest, high))
-    return bounds
+    means = strata.total(values * (weight * dependence.times)[:, None])
+    influence = (values - means[strata.number]) * weight[:, None]
+    return means, dependence.variance(influence, weight, strata), dependence.units(weight, strata)
 
 
 def _limit(
@@ -494,19 +462,6 @@ def _limit(
         return end * np.inf
     divergence = float(stdtrit(units - 1, 1 - risk)) ** 2 / (2 * _effective(values, count, variance, units))
     return end * largest_mean(end * values, count / count.sum(), end * extreme, divergence)
-
-
-def _p_above_zero(values: FloatArray, count: FloatArray, bottom: float, variance: float, units: float) -> float:
-    """One-sided p-value of a mean that is at most 0 in expectation: the risk at which its lower limit is 0."""
-    from scipy.optimize import brentq  # here, since it is slow to import
-
-    def limit(divergence: float) -> float:
-        return -largest_mean(-values, count / count.sum(), -bottom, divergence)
-
-    if limit(1e-9) <= 0:
-        return 1.0
-    divergence = brentq(limit, 1e-9, 50.0) if limit(50.0) < 0 else 50.0
-    return float(stdtr(units - 1, -np.sqrt(2 * divergence * _effective(values, count, variance, units))))
 
 
 def _effective(values: FloatArray, count: FloatArray, variance: float, units: float) -> float:

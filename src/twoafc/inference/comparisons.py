@@ -22,41 +22,33 @@ from twoafc.inference.bootstrap import spread
 from twoafc.inference.errorbars import Clustering, Means, Values
 from twoafc.inference.intervals import LEVEL, difference_interval, holm_factors, p_text, p_value
 from twoafc.inference.scores import Record
-from twoafc.inference.training import combined_units, halves_of_difference, training_variance
+from twoafc.inference.training import combined_units, training_variance
 
 
 @dataclass(frozen=True)
 class Criterion:
-    """How distances are compared by a measure.
+    """How distances are compared by a measure."""
 
-    Parameters
-    ----------
-    better : {-1, 1}
-        1 where larger is better.
-    verb, unit, decimals : str, str, int
-        Words and decimals of the sentence; more decimals where the interval is narrower.
-    same : str
-        Words for two distances with the same value on every row.
-    """
-
-    better: int
+    better: int  # 1 where larger is better, else -1
     verb: str
     unit: str
-    decimals: int
-    same: str = "have the same 2AFC score on every triplet"
+    decimals: int  # in sentences; more where the interval is narrower
+    same: str  # in words, of two distances with the same value on every row
 
 
 def _nll(row: str) -> Criterion:
     return Criterion(-1, "explains the votes better than", f"nats per {row}", 2, f"have the same NLL on every {row}")
 
 
+def _score_2afc(verb: str, what: str) -> Criterion:
+    return Criterion(1, verb, f"% of votes ({what})", 1, "have the same 2AFC score on every triplet")
+
+
 COMPARED = {
     2: {
         "nll": _nll("triplet"),
-        "score_2afc": Criterion(1, "agrees with more votes, as fitted, than", "% of votes (2AFC)", 1),
-        "score_2afc_distance": Criterion(
-            1, "agrees with more votes than", "% of votes (2AFC of the distance alone)", 1
-        ),
+        "score_2afc": _score_2afc("agrees with more votes, as fitted, than", "2AFC"),
+        "score_2afc_distance": _score_2afc("agrees with more votes than", "2AFC of the distance alone"),
     },
     1: {
         "nll": _nll("pair"),
@@ -84,19 +76,17 @@ def compare(
     values : mapping of distance to `Values`
         All of the same rows, fitted by the same estimator.
     measures : mapping of name to Criterion, optional
-        What to compare by; every name is a measure of `Values`. Default: those of `COMPARED`.
-    drawn : mapping of distance to array, shape (draws, measures), optional
-        Scores on drawn tables, the same for all distances: standard errors are then their spread.
-    refitted : mapping of distance to array, shape (draws, measures), optional
-        Scores of surfaces fitted to drawn training tables: their variance is added to that of the test triplets.
+        What to compare by. Default: those of `COMPARED`.
+    drawn, refitted : mapping of distance to array, shape (draws, measures), optional
+        Scores on drawn tables, the same for all distances, whose spread replaces the standard error; and scores of
+        surfaces fitted to drawn training tables, whose variance is added to that of the test triplets.
 
     Returns
     -------
     list of records
-        ``a``, ``b``, ``estimator``, ``measure``, ``df`` (degrees of freedom of Student's t: the effective number of
-        clusters less one, combined with those of training), ``difference`` (of a minus b; a is the better one, so that
-        it is negative for an NLL; sentences give the advantage of a), ``se``, ``low``, ``high``, ``p`` (of this pair
-        alone), and what `corrected` adds.
+        ``a`` (the better one), ``b``, ``estimator``, ``measure``, ``df`` (of Student's t: the effective number of
+        clusters less one, combined with those of training), ``difference`` (a minus b: negative for an NLL), ``se``,
+        ``low``, ``high``, ``p`` (of this pair alone), and what `corrected` adds.
     """
     if not values:
         return []
@@ -131,25 +121,19 @@ def corrected(records: Sequence[Record], measures: Mapping[str, Criterion]) -> l
     """Correct comparisons for their number, within each estimator and measure, by Holm's method, and word them.
 
     The corrected interval of a pair has the level that Holm's method tests this pair at: it excludes 0 exactly where
-    the corrected p-value is below 0.05. A single comparison needs no correction.
-
-    Returns
-    -------
-    list of records
-        As given, with ``p_holm``, ``low_holm``, ``high_holm``, ``tests`` (how many comparisons were corrected for),
-        ``different`` (p_holm is below 0.05) and ``sentence``.
+    the corrected p-value is below 0.05. Added are ``p_holm``, ``low_holm``, ``high_holm``, ``tests`` (how many
+    comparisons were corrected for), ``different`` (p_holm is below 0.05) and ``sentence``.
     """
-    families: dict[tuple[str, str], list[float]] = {}
-    for record in records:
-        p = np.nan if record["p"] is None else record["p"]
-        families.setdefault((record["estimator"], record["measure"]), []).append(p)
-    factors = {family: iter(holm_factors(p).tolist()) for family, p in families.items()}
-    tests = {family: int(np.isfinite(p).sum()) for family, p in families.items()}
-    return [
-        _corrected(record, measures[record["measure"]], next(factors[family]), tests[family])
-        for record in records
-        for family in [(record["estimator"], record["measure"])]
-    ]
+    families: dict[tuple[str, str], list[int]] = {}
+    for place, record in enumerate(records):
+        families.setdefault((record["estimator"], record["measure"]), []).append(place)
+    by_place: dict[int, Record] = {}
+    for (_, name), places in families.items():
+        p = [np.nan if records[place]["p"] is None else records[place]["p"] for place in places]
+        tests = int(np.isfinite(p).sum())
+        for place, factor in zip(places, holm_factors(p).tolist(), strict=True):
+            by_place[place] = _corrected(records[place], measures[name], factor, tests)
+    return [by_place[place] for place in range(len(records))]
 
 
 def _corrected(record: Record, measure: Criterion, factor: float, tests: int) -> Record:
@@ -174,13 +158,7 @@ def _corrected(record: Record, measure: Criterion, factor: float, tests: int) ->
 def planned_pairs(
     names: Collection[str], baseline: str | None = None, pairs: Sequence[Sequence[str]] = ()
 ) -> list[tuple[str, str]]:
-    """Pairs of distances that were planned: each with the baseline, and those that are named; none twice.
-
-    Examples
-    --------
-    >>> planned_pairs(["ssim", "lpips", "dists"], baseline="ssim")
-    [('lpips', 'ssim'), ('dists', 'ssim')]
-    """
+    """Pairs of distances that were planned: each with the baseline, and those that are named; none twice."""
     if isinstance(pairs, str) or any(isinstance(pair, str) or len(pair) != 2 for pair in pairs):
         raise ValueError(f'pairs must be a list of two names each, [("lpips", "ssim")]; got {pairs!r}')
     asked = [] if baseline is None else [(name, baseline) for name in names if name != baseline]
@@ -247,7 +225,7 @@ def _mean(values: Values, columns: FloatArray, k: int, clustering: Clustering) -
 def _means(values: Values, k: int, columns: int, clustering: Clustering) -> Means:
     """How means of some columns of measure k are taken."""
     sizes = np.broadcast_to(values.size(k)[:, None], (len(values.M), columns))
-    return Means(clustering, sizes, clustering.rows.shares())
+    return Means(clustering, sizes, clustering.rows.shares(), clustering.rows.whole)
 
 
 def _differences(pairs: Sequence[tuple[Values, Values]], k: int, clustering: Clustering) -> list[Difference]:
@@ -264,15 +242,16 @@ def _differences(pairs: Sequence[tuple[Values, Values]], k: int, clustering: Clu
 
 
 def _with_training(difference: Difference, a: Values, b: Values, k: int, clustering: Clustering) -> Difference:
-    """Add the noise of training to the error of a difference."""
-    halves = halves_of_difference(a.halves, b.halves, k)
-    if halves is None:
+    """Add the noise of training to the error of a difference; splits are paired, and one may have no fits to halves."""
+    known = [values.halves for values in (a, b) if values.halves is not None]
+    if not known:
         return difference
-    apart = halves.apart[:, :, 0].T  # one column for each split
-    means, variances = _means(a, k, apart.shape[1], clustering).estimate(apart)
-    measures, over_rows = [a.measures[k]], difference.se**2
-    (variance,) = training_variance(means.T, variances.T, measures, crossed=halves.crossed, over_rows=over_rows)
-    return difference.plus(float(variance), halves.df)
+    splits = min(len(halves.apart) for halves in known)
+    first, *second = (halves.apart[:splits, :, k].T for halves in known)  # one column for each split
+    means, variances = _means(a, k, splits, clustering).estimate(first - sum(second))
+    crossed, over_rows = all(halves.crossed for halves in known), difference.se**2
+    (variance,) = training_variance(means.T, variances.T, [a.measures[k]], crossed=crossed, over_rows=over_rows)
+    return difference.plus(float(variance), min(halves.df for halves in known))
 
 
 def _with_seeds(difference: Difference, a: Values, b: Values, k: int, clustering: Clustering) -> Difference:
@@ -288,12 +267,7 @@ def _with_seeds(difference: Difference, a: Values, b: Values, k: int, clustering
 def sentence(measure: Criterion, a: str, b: str, interval: Sequence[float], p: float, *, tests: int = 1) -> str:
     """Describe a difference in one sentence that may be quoted.
 
-    Parameters
-    ----------
-    interval : sequence of float
-        The difference of a minus b, its standard error, and the ends of its interval.
-    p : float
-        Its p-value; like the interval, corrected for the number of tests.
+    `interval` is a minus b, its standard error and two ends; like the p-value, corrected for the number of tests.
 
     Examples
     --------
@@ -312,13 +286,7 @@ def sentence(measure: Criterion, a: str, b: str, interval: Sequence[float], p: f
 
 
 def advantage(measure: Criterion, interval: Sequence[float], p: float, *, tests: int = 1) -> str:
-    """Write a difference as the advantage of the better distance, with its interval and p-value.
-
-    Examples
-    --------
-    >>> advantage(COMPARED[2]["nll"], (-0.38, 0.005, -0.39, -0.37), 1e-9, tests=10)
-    '0.38 nats per triplet, 95 % interval 0.37 to 0.39, p < 0.0001 (Holm)'
-    """
+    """Write a difference as the advantage of the better distance, with its interval and p-value."""
     value, _, low, high = interval
     width = max((high - low) / 2, 1e-6 * abs(value))
     decimals = max(measure.decimals, round(0.45 - np.log10(width))) if width > 0 else measure.decimals + 2
@@ -335,13 +303,7 @@ def advantage(measure: Criterion, interval: Sequence[float], p: float, *, tests:
 def lettered(comparisons: Sequence[Record], means: Mapping[str, float], measure: str, *, better: int) -> dict[str, str]:
     """Letters of distances under one measure, the best first; distances that share a letter cannot be told apart.
 
-    Parameters
-    ----------
-    comparisons : sequence of records
-        Of `compare`, for one estimator.
-    means : mapping of distance to its score
-    better : {-1, 1}
-        1 where larger is better.
+    `comparisons` are those of one estimator, `means` the score of each distance.
     """
     # A mean that is not finite cannot be compared, and has no letter.
     names = sorted((name for name in means if np.isfinite(means[name])), key=lambda name: -better * means[name])
@@ -354,13 +316,6 @@ def compact_letters(names: Sequence[str], different: Collection[tuple[str, str]]
 
     The compact display of Piepho (Journal of Computational and Graphical Statistics 13, 2004): sets are split wherever
     two of their members differ, and those inside another are dropped.
-
-    Parameters
-    ----------
-    names : sequence of str
-        The best first.
-    different : collection of pairs
-        In either order.
 
     Examples
     --------

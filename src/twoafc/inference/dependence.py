@@ -25,8 +25,18 @@ from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.table import CHOICES, METHODS, REFERENCES, Votes
 
 ALONE = "triplets taken as independent"
-ONLY = {"reference": "this one reference", "observer": "this one observer"}
 TINY = float(np.finfo(np.float64).tiny)
+
+
+class Strata(NamedTuple):
+    """Groups of rows that are scored at once: the number of each row's stratum, below ``size``."""
+
+    number: IntArray
+    size: int
+
+    def total(self, columns: FloatArray) -> FloatArray:
+        """Sum columns over the rows of each stratum: shape (count, k)."""
+        return np.stack([np.bincount(self.number, column, minlength=self.size) for column in columns.T], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,13 +46,6 @@ class Dependence:
     ``kinds`` has the number of each row's label of each kind (ref, x0, x1, observer), shape (T,), or that of `parts`;
     equal numbers are the same image or observer, whatever the kind. Images have numbers from 0 on, observers below 0.
     Without kinds, rows are independent.
-
-    Examples
-    --------
-    >>> pairs = Dependence(4, (np.array([0, 0, 1, 1]),), "clustered by ref")
-    >>> influence = np.array([[1.0], [1.0], [-1.0], [-1.0]]) / 4
-    >>> pairs.variance(influence, np.full(4, 0.25))
-    array([[1.]])
     """
 
     size: int  # rows, T
@@ -83,30 +86,21 @@ class Dependence:
         """Sampling weight of each row; ones where there are none."""
         return np.ones(self.size) if self.sampling is None else self.sampling
 
-    def shares(self, stratum: IntArray | None = None) -> FloatArray:
-        """Weight of each triplet of a row in the mean over its stratum: its share of the sampling weights there.
-
-        Examples
-        --------
-        >>> Dependence(3, (), "").shares(), Dependence(3, (), "", sampling=np.array([1.0, 1.0, 2.0])).shares()
-        (array([0.33333333, 0.33333333, 0.33333333]), array([0.25, 0.25, 0.5 ]))
-        """
-        stratum = self.together if stratum is None else stratum
-        return np.asarray(self.weights / np.bincount(stratum, self.times * self.weights)[stratum])
+    def shares(self, strata: Strata | None = None) -> FloatArray:
+        """Weight of each triplet of a row in the mean over its stratum: its share of the sampling weights there."""
+        number = (strata or self.whole).number
+        return np.asarray(self.weights / np.bincount(number, self.times * self.weights)[number])
 
     @property
-    def together(self) -> IntArray:
+    def whole(self) -> Strata:
         """One stratum of all rows."""
-        return np.zeros(self.size, dtype=np.int64)
+        return Strata(np.zeros(self.size, dtype=np.int64), 1)
 
-    def variance(
-        self, influence: FloatArray, weight: FloatArray, stratum: IntArray | None = None, strata: int = 1
-    ) -> FloatArray:
+    def variance(self, influence: FloatArray, weight: FloatArray, strata: Strata | None = None) -> FloatArray:
         """Variance of weighted means, shape (strata, k); NaN where one set has all the weight of a stratum.
 
         The influence of each row on k means, shape (T, k), is weight times (value - mean). The weights sum to 1 in each
         stratum. They correct for few sets, since the mean moves with each of them; zeros leave the correction out.
-        `stratum` is the number of each row's stratum, below `strata`, for means of several groups at once.
 
         Notes
         -----
@@ -119,80 +113,78 @@ class Dependence:
         since each may fall far below the truth by chance where labels are few.
         """
         columns = np.column_stack([influence, weight])
-        first, *further = self._sets(columns, stratum, strata)
+        first, *further = self._sets(columns, strata)
         if not further:
-            return _one_kind(first, strata)
-        squares = [sets.total(sets.sums**2, strata) for sets in (first, *further)]
+            return _one_kind(first)
+        squares = [sets.total(sets.sums**2) for sets in (first, *further)]
         parts = []
         for k in range(1, len(squares) + 1):
             pairs = _sharing_at_least(k, squares)
             left = 1 - pairs[:, -1:]
             with np.errstate(divide="ignore", invalid="ignore"):
                 parts.append(np.where(left > 1e-9, pairs[:, :-1] / left, np.nan))
-        jackknife = self._jackknife(first, strata) - np.nansum(parts[1:], axis=0)
-        alone = _one_kind(self._each_row(columns, stratum), strata)
+        jackknife = self._jackknife(first) - np.nansum(parts[1:], axis=0)
+        alone = _one_kind(self._each_row(columns, strata))
         return np.asarray(np.fmax.reduce([*parts, jackknife, alone]), dtype=np.float64)
 
-    def products(self, influence: FloatArray, stratum: IntArray | None = None, strata: int = 1) -> FloatArray:
+    def products(self, influence: FloatArray, strata: Strata | None = None) -> FloatArray:
         """Sum of products of influences over all pairs of dependent rows, shape (strata, k)."""
-        sets = self._sets(influence, stratum, strata)
-        return _sharing_at_least(1, [each.total(each.sums**2, strata) for each in sets])
+        return _sharing_at_least(1, [sets.total(sets.sums**2) for sets in self._sets(influence, strata)])
 
-    def _sets(self, columns: FloatArray, stratum: IntArray | None, strata: int) -> list[Sets]:
+    def _sets(self, columns: FloatArray, strata: Strata | None) -> list[Sets]:
         """Sum columns over the sets of rows that share one label, two, ..., within strata."""
         if not self.kinds:
-            return [self._each_row(columns, stratum)]
-        return [_sums(sharing, columns, stratum, strata) for sharing in self.sharings]
+            return [self._each_row(columns, strata)]
+        return [_sums(sharing, columns, strata or self.whole) for sharing in self.sharings]
 
-    def _each_row(self, columns: FloatArray, stratum: IntArray | None) -> Sets:
+    def _each_row(self, columns: FloatArray, strata: Strata | None) -> Sets:
         """Each triplet as a set of its own."""
-        stratum = self.together if stratum is None else stratum
-        return Sets(stratum, np.arange(self.size), columns, self.times)
+        return Sets(strata or self.whole, np.arange(self.size), columns, self.times)
 
-    def _jackknife(self, sets: Sets, strata: int) -> FloatArray:
+    def _jackknife(self, sets: Sets) -> FloatArray:
         """Variance from leaving out one label at a time, for images and for observers, summed."""
         share = sets.sums[:, -1:]
         with np.errstate(divide="ignore", invalid="ignore"):
             # A label in every row cannot be left out: its effect is not known.
             squares = np.where(share < 1 - 1e-9, (sets.sums[:, :-1] / (1 - share)) ** 2, 0.0)
-        place = self._families(sets)
-        labels = np.maximum(np.bincount(place, minlength=2 * strata), 1)
-        total = _by_stratum(squares, place, 2 * strata) * ((labels - 1) / labels)[:, None]
-        return np.asarray(total.reshape(strata, 2, -1).sum(axis=1))
+        families = self._families(sets)
+        labels = np.maximum(np.bincount(families.number, minlength=families.size), 1)
+        total = families.total(squares) * ((labels - 1) / labels)[:, None]
+        return np.asarray(total.reshape(sets.strata.size, 2, -1).sum(axis=1))
 
-    def _families(self, sets: Sets) -> IntArray:
-        """Number of each set's stratum and family: twice that of the stratum, and one more for images."""
-        return 2 * sets.stratum + (sets.number >= self.observers)
+    def _families(self, sets: Sets) -> Strata:
+        """Observers and images of each stratum as strata of their own: twice its number, and one more for images."""
+        return Strata(2 * sets.strata.number + (sets.number >= self.observers), 2 * sets.strata.size)
 
-    def variance_of_mean(self, influence: FloatArray, weight: FloatArray, stratum: IntArray, strata: int) -> FloatArray:
+    def variance_of_mean(self, influence: FloatArray, weight: FloatArray, strata: Strata) -> FloatArray:
         """Variance of the mean of groups, shape (1, k), from influences centred within each group.
 
         Products are summed over pairs of rows of all groups. The correction for few sets is that of the groups' own
         variances; weights sum to 1 over all groups.
         """
-        total = np.bincount(stratum, self.times * weight, minlength=strata)
-        own, none = influence / total[stratum, None], np.zeros(self.size)
+        total = np.bincount(strata.number, self.times * weight, minlength=strata.size)
+        own, none = influence / total[strata.number, None], np.zeros(self.size)
         corrected, uncorrected = (
-            total**2 @ self.variance(own, weights, stratum, strata) for weights in (weight / total[stratum], none)
+            total**2 @ self.variance(own, weights, strata) for weights in (weight / total[strata.number], none)
         )
         ratio = np.divide(corrected, uncorrected, out=np.full(corrected.shape, np.nan), where=uncorrected > 0)
         ratio = np.where((uncorrected == 0) & (corrected == 0), 1.0, ratio)
         return np.asarray(self.variance(influence, none) * ratio)
 
-    def skewness(self, influence: FloatArray, stratum: IntArray | None = None, strata: int = 1) -> FloatArray:
+    def skewness(self, influence: FloatArray, strata: Strata | None = None) -> FloatArray:
         """Skewness of weighted means, from the influence of each row on them, shape (strata, k).
 
         It is 0 where images recur in several places: estimated from sums over images it made intervals cover less.
         """
-        variance = self.variance(influence, np.zeros(self.size), stratum, strata)
+        variance = self.variance(influence, np.zeros(self.size), strata)
         if len(self.kinds) > 1:
             return np.zeros(variance.shape)
-        (sets,) = self._sets(influence, stratum, strata)
+        (sets,) = self._sets(influence, strata)
         # Products, not a power, which numpy takes by way of logarithms.
-        cubes = sets.total(sets.sums * sets.sums * sets.sums, strata)
+        cubes = sets.total(sets.sums * sets.sums * sets.sums)
         return np.divide(cubes, variance**1.5, out=np.zeros(variance.shape), where=variance > 0)
 
-    def units(self, weight: FloatArray, stratum: IntArray | None = None, strata: int = 1) -> FloatArray:
+    def units(self, weight: FloatArray, strata: Strata | None = None) -> FloatArray:
         """Effective number of independent units in each stratum, shape (strata,).
 
         That of labels with shares s of the weight is (sum of s)^2 / (sum of s^2), and at least 2 where there are two;
@@ -200,29 +192,28 @@ class Dependence:
         less certain: there are then at most as many units as it has degrees of freedom (Bell and McCaffrey, Survey
         Methodology 28, 2002).
         """
-        units = np.asarray(self._units(weight, stratum, strata)[1].min(axis=1))
+        units = np.asarray(self._units(weight, strata)[1].min(axis=1))
         if self.sampling is None:
             return units
-        stratum = self.together if stratum is None else stratum
-        freedom, plain = (_freedom(weights, stratum, strata) for weights in (weight, weight / self.sampling))
+        freedom, plain = (_freedom(weights, strata or self.whole) for weights in (weight, weight / self.sampling))
         return np.asarray(np.where(freedom < plain, np.clip(freedom, np.minimum(units, 2.0), units), units))
 
-    def _units(self, weight: FloatArray, stratum: IntArray | None, strata: int) -> tuple[FloatArray, FloatArray]:
+    def _units(self, weight: FloatArray, strata: Strata | None) -> tuple[FloatArray, FloatArray]:
         """Numbers of observers and images in each stratum, and how many they are in effect: shapes (strata, 2)."""
-        sets = self._sets(weight[:, None], stratum, strata)[0]
+        sets = self._sets(weight[:, None], strata)[0]
         share = sets.sums[:, 0]
         columns = np.stack([share, share**2, share > 0], axis=1) * np.reshape(sets.times, (-1, 1))
-        whole, squares, labels = _by_stratum(columns, self._families(sets), 2 * strata).T
-        units = np.full(2 * strata, np.inf)
+        whole, squares, labels = self._families(sets).total(columns).T
+        units = np.full(len(labels), np.inf)
         np.divide(whole**2, np.maximum(squares, TINY), out=units, where=labels > 0)
         units = np.where(labels > 1, np.maximum(units, 2.0), units)
-        return labels.reshape(strata, 2), units.reshape(strata, 2)
+        return labels.reshape(-1, 2), units.reshape(-1, 2)
 
     def units_by_family(self, weight: FloatArray) -> dict[str, tuple[int, float]]:
         """Number of observers, and of images or references, and how many they are in effect; only what rows share."""
         if not self.kinds:
             return {}
-        labels, units = (array[0] for array in self._units(weight, None, 1))
+        labels, units = (array[0] for array in self._units(weight, None))
         named = zip(("observers", self.family), labels, units, strict=True)
         return {name: (int(number), float(effective)) for name, number, effective in named if number}
 
@@ -235,34 +226,29 @@ class Dependence:
 class Sets(NamedTuple):
     """Sums over sets of rows, within strata: the stratum and number of each set, the sums (sets, k), and how many."""
 
-    stratum: IntArray
+    strata: Strata
     number: IntArray
     sums: FloatArray
     times: IntArray | int = 1
 
-    def total(self, columns: FloatArray, strata: int) -> FloatArray:
+    def total(self, columns: FloatArray) -> FloatArray:
         """Sum columns over the sets of each stratum: shape (strata, k)."""
-        return _by_stratum(columns * np.reshape(self.times, (-1, 1)), self.stratum, strata)
+        return self.strata.total(columns * np.reshape(self.times, (-1, 1)))
 
 
-def _by_stratum(columns: FloatArray, stratum: IntArray, strata: int) -> FloatArray:
-    """Sum columns over the rows of each stratum: shape (strata, k)."""
-    return np.stack([np.bincount(stratum, column, minlength=strata) for column in columns.T], axis=1)
-
-
-def _freedom(weight: FloatArray, stratum: IntArray, strata: int) -> FloatArray:
+def _freedom(weight: FloatArray, strata: Strata) -> FloatArray:
     """Degrees of freedom of the variance of a mean of independent rows: (sum of w^2)^2 / (sum of w^4), by stratum."""
-    squares, fourth = _by_stratum(np.stack([weight**2, weight**4], axis=1), stratum, strata).T
-    return np.asarray(np.divide(squares**2, fourth, out=np.ones(strata), where=fourth > 0))
+    squares, fourth = strata.total(np.stack([weight**2, weight**4], axis=1)).T
+    return np.asarray(np.divide(squares**2, fourth, out=np.ones(strata.size), where=fourth > 0))
 
 
-def _one_kind(sets: Sets, strata: int) -> FloatArray:
+def _one_kind(sets: Sets) -> FloatArray:
     """Variance where every row belongs to one set; the last column is the weights."""
-    share = sets.sums[:, -1]
-    spread = np.bincount(sets.stratum, sets.times * share**2, minlength=strata)[sets.stratum]
+    share = sets.sums[:, -1:]
+    spread = sets.total(share**2)[sets.strata.number]
     with np.errstate(divide="ignore"):
         factor = np.where(share < 1 - 1e-12, 1 / (1 - 2 * share + spread), np.nan)
-    return sets.total(factor[:, None] * sets.sums[:, :-1] ** 2, strata)
+    return sets.total(factor * sets.sums[:, :-1] ** 2)
 
 
 def _sharing_at_least(k: int, squares: Sequence[FloatArray]) -> FloatArray:
@@ -285,15 +271,15 @@ def _sharing(labels: IntArray, again: NDArray[np.bool_], number: int) -> tuple[I
     return np.concatenate(rows), sets
 
 
-def _sums(sharing: csr_array, columns: FloatArray, stratum: IntArray | None, strata: int) -> Sets:
+def _sums(sharing: csr_array, columns: FloatArray, strata: Strata) -> Sets:
     """Sum columns over the triplets of each set, within strata."""
     sets = sharing.shape[0]
-    if stratum is None:
-        return Sets(np.zeros(sets, dtype=np.int64), np.arange(sets), sharing @ columns)
+    if strata.size == 1:
+        return Sets(Strata(np.zeros(sets, dtype=np.int64), 1), np.arange(sets), sharing @ columns)
     entries = sharing.tocoo()
-    combined, place = distinct_numbers(stratum[entries.col] * sets + entries.row)
+    combined, place = distinct_numbers(strata.number[entries.col] * sets + entries.row)
     within = _triplets_in(place, entries.col, entries.data, sharing.shape[1])
-    return Sets(combined // sets, combined % sets, within @ columns)
+    return Sets(Strata(combined // sets, strata.size), combined % sets, within @ columns)
 
 
 def _triplets_in(sets: NDArray[Any], rows: NDArray[Any], times: NDArray[Any], size: int) -> csr_array:
@@ -327,11 +313,6 @@ def find_dependence(
     triplets that share any image; and where rows are one observer's, those of the same observer. A single reference, or
     observer, is no sample: the error bars are for it alone. With `count`, a row stands for several triplets of one
     reference, or of several with `by_ref`: see `twoafc.table.Votes`.
-
-    Examples
-    --------
-    >>> find_dependence(pl.DataFrame({"triplet": ["0", "1"], "ref": ["a", "b"]})).description
-    'triplets taken as independent'
     """
     rows, parts = len(labels), None
     if by_ref is not None:
@@ -341,9 +322,9 @@ def find_dependence(
     size = rows if count is None else int(count.sum())
     references = [name for name in REFERENCES if name in labels.columns]
     choices = [name for name in CHOICES if name in labels.columns]
-    single = []
+    only = []  # what is in every row
     if references and size > 1 and _distinct(labels, references) == 1:
-        references, single = [], ["reference"]
+        references, only = [], ["this one reference"]
     numbers = _numbered(labels, [*references, *choices])
     named: list[str] = []
     words: list[str] = []
@@ -352,7 +333,7 @@ def find_dependence(
         images = _distinct(labels, named)
         words = [f"{', '.join(named)} ({images} images)"]
         if images <= len(named):  # all of them in every row: no two rows are independent
-            named, words, single = [], [], [f"{images} images", *single]
+            named, words, only = [], [], [f"these {images} images", *only]
     elif any(labels[name].n_unique() < size for name in references):
         named = references
         words = [f"{', '.join(named)} ({_distinct(labels, named)} references)"]
@@ -362,17 +343,17 @@ def find_dependence(
         kinds.append(-1 - _numbered(labels, ["observer"])["observer"])
         words.append(f"observer ({observers} observers)")
     elif observers == 1 < size:
-        single.append("observer")
+        only.append("this one observer")
     description = f"clustered by {' and by '.join(words)}" if words else ALONE
-    only = " and ".join(ONLY.get(item, f"these {item}") for item in single)
     if only:
-        description += f"; for {only} alone"
+        description += f"; for {' and '.join(only)} alone"
     family = "images" if set(named) & set(choices) else "references"
     unknown = "" if {*REFERENCES, *CHOICES} & {*labels.columns} else NO_NAMES
-    return Dependence(rows, tuple(kinds), description, count, family, only, unknown, sampling, parts)
+    return Dependence(rows, tuple(kinds), description, count, family, " and ".join(only), unknown, sampling, parts)
 
 
 def _distinct(labels: pl.DataFrame, names: list[str]) -> int:
+    """Number of different labels in some columns."""
     return pl.concat([labels[name].rename("label") for name in names]).n_unique()
 
 
@@ -424,28 +405,33 @@ class Ballots:
         """Number of observers."""
         return int(self.observer.max()) + 1
 
-    def variance(
-        self, effects: FloatArray, weight: FloatArray, rows: Dependence, stratum: IntArray, strata: int
-    ) -> FloatArray:
+    def variance(self, effects: FloatArray, weight: FloatArray, rows: Dependence, strata: Strata) -> FloatArray:
         """Variance that votes of one observer on different images add to weighted means, shape (strata, k).
 
         The effects of each vote on the means, shape (votes, k), are those of `vote_effects`. Pairs of votes on rows
         that depend on each other have been counted already; the rest is as for `Dependence.variance`.
         """
-        share, stratum = weight[self.row] / np.bincount(self.row)[self.row], stratum[self.row]
-        whole = np.bincount(stratum, share, minlength=strata)
-        mean = _by_stratum(effects, stratum, strata)
+        share, strata = self._shares(weight, strata)
+        whole, mean = strata.total(share[:, None]), strata.total(effects)
         # An error of the surface that all observers share is not a difference between them.
-        influence = effects - (share / whole[stratum])[:, None] * mean[stratum]
-        by_observer = Dependence(len(self.row), (self.observer,), "").variance(influence, share, stratum, strata)
-        both = rows.at(self.row).products(influence, self.observer * strata + stratum, self.observers * strata)
+        influence = effects - share[:, None] / whole[strata.number] * mean[strata.number]
+        by_observer = self._by_observer.variance(influence, share, strata)
+        each = Strata(self.observer * strata.size + strata.number, self.observers * strata.size)
+        both = rows.at(self.row).products(influence, each)
         # Negative by chance only.
-        return np.asarray(np.maximum(by_observer - both.reshape(self.observers, strata, -1).sum(axis=0), 0.0))
+        return np.asarray(np.maximum(by_observer - both.reshape(self.observers, strata.size, -1).sum(axis=0), 0.0))
 
-    def units(self, weight: FloatArray, stratum: IntArray, strata: int) -> FloatArray:
+    def units(self, weight: FloatArray, strata: Strata) -> FloatArray:
         """Effective number of observers in each stratum, shape (strata,)."""
-        share = weight[self.row] / np.bincount(self.row)[self.row]
-        return Dependence(len(self.row), (self.observer,), "").units(share, stratum[self.row], strata)
+        return self._by_observer.units(*self._shares(weight, strata))
+
+    @property
+    def _by_observer(self) -> Dependence:
+        return Dependence(len(self.row), (self.observer,), "")
+
+    def _shares(self, weight: FloatArray, strata: Strata) -> tuple[FloatArray, Strata]:
+        """Weight of each vote, from that of its row, and its stratum."""
+        return weight[self.row] / np.bincount(self.row)[self.row], strata._replace(number=strata.number[self.row])
 
 
 def ballots(table: Votes) -> Ballots | None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from twoafc import metrics
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.inference.dependence import NOT_KEPT, Ballots, Dependence, ballots, find_dependence, vote_effects
+from twoafc.inference.dependence import NOT_KEPT, Ballots, Dependence, Strata, ballots, find_dependence, vote_effects
 from twoafc.inference.intervals import share_interval, t_interval
 from twoafc.inference.scores import PER_VOTE, Record, all_measures, score_functions, with_sums
 from twoafc.inference.training import HalfScores, combined_units, training_variance
@@ -34,14 +34,11 @@ class Error(NamedTuple):
     training: FloatArray
 
 
-Errors = dict[str, Error]
-"""By group."""
+Errors = dict[str, Error]  # of each group
 
 
-FEW, FEW_IMAGES = 15, 30
-"""Fewer references or observers, or images where these recur, get a caveat."""
-FEW_TESTED = 30
-"""Fewer tested rows get one too."""
+FEW, FEW_IMAGES = 15, 30  # fewer references or observers, or images where these recur, get a caveat
+FEW_TESTED = 30  # fewer tested rows get a caveat too
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +74,7 @@ class Clustering:
         weight = self.rows.shares()
         families = self.rows.units_by_family(weight)
         if self.ballots is not None:
-            families["observers"] = self.ballots.observers, float(self.ballots.units(weight, self.rows.together, 1)[0])
+            families["observers"] = self.ballots.observers, float(self.ballots.units(weight, self.rows.whole)[0])
         sentences = []
         for family, (number, units) in families.items():
             if units >= (FEW_IMAGES if family == "images" else FEW):
@@ -107,28 +104,13 @@ class Clustering:
         return sentences
 
     def standard_errors(
-        self,
-        influence: FloatArray,
-        weight: FloatArray,
-        effects: FloatArray | None = None,
-        stratum: IntArray | None = None,
-        strata: int = 1,
+        self, influence: FloatArray, weight: FloatArray, effects: FloatArray | None = None, strata: Strata | None = None
     ) -> FloatArray:
         """Standard errors of weighted means, shape (strata, k): see `Dependence.variance` and `Ballots.variance`."""
-        variance = self.rows.variance(influence, weight, stratum, strata)
+        variance = self.rows.variance(influence, weight, strata)
         if self.ballots is not None and effects is not None:
-            stratum = self.rows.together if stratum is None else stratum
-            variance = variance + self.ballots.variance(effects, weight, self.rows, stratum, strata)
+            variance = variance + self.ballots.variance(effects, weight, self.rows, strata or self.rows.whole)
         return np.sqrt(variance)
-
-    def variance_of_mean(
-        self, influence: FloatArray, weight: FloatArray, effects: FloatArray | None, stratum: IntArray, strata: int
-    ) -> FloatArray:
-        """Variance of the mean of groups, shape (1, k): see `Dependence.variance_of_mean`."""
-        variance = self.rows.variance_of_mean(influence, weight, stratum, strata)
-        if self.ballots is not None and effects is not None:
-            variance = variance + self.ballots.variance(effects, weight, self.rows, self.rows.together, 1)
-        return variance
 
     def linear_errors(
         self,
@@ -136,8 +118,7 @@ class Clustering:
         residual: FloatArray,
         centre: FloatArray,
         weight: FloatArray,
-        stratum: IntArray | None = None,
-        strata: int = 1,
+        strata: Strata | None = None,
     ) -> FloatArray:
         """Standard errors of sums of coefficient times residual votes, shape (strata,).
 
@@ -147,15 +128,14 @@ class Clustering:
         if self.ballots is not None:
             row = self.ballots.row
             effects = (coefficient[row] * (self.ballots.chosen - centre[row]))[:, None]
-        return self.standard_errors((coefficient * residual)[:, None], weight, effects, stratum, strata)[:, 0]
+        return self.standard_errors((coefficient * residual)[:, None], weight, effects, strata)[:, 0]
 
-    def units(self, weight: FloatArray, stratum: IntArray | None = None, strata: int = 1) -> FloatArray:
+    def units(self, weight: FloatArray, strata: Strata | None = None) -> FloatArray:
         """Effective number of independent units in each stratum, shape (strata,)."""
-        units = self.rows.units(weight, stratum, strata)
+        units = self.rows.units(weight, strata)
         if self.ballots is None:
             return units
-        stratum = self.rows.together if stratum is None else stratum
-        return np.minimum(units, self.ballots.units(weight, stratum, strata))
+        return np.minimum(units, self.ballots.units(weight, strata or self.rows.whole))
 
 
 def clustering_of(table: Votes) -> Clustering:
@@ -204,12 +184,11 @@ def values_of(
     measures, effects = all_measures(table.k), None
     if clustering.ballots is not None:
         row, functions = clustering.ballots.row, score_functions(table, P, ties=ties, group=group)
-        known = {
+        of_votes = {
             name: vote_effects(score, clustering.ballots, table.n, table.M, P) for name, score in functions.items()
         }
-        effects = np.zeros((len(row), len(measures)))
-        for name, column in with_sums(known, table.M[row]).items():
-            effects[:, measures.index(name)] = column
+        known, none = with_sums(of_votes, table.M[row]), np.zeros(len(row))
+        effects = np.stack([known.get(name, none) for name in measures]).T
     return Values(measures, np.stack([values[name] for name in measures]).T, table.M, effects)
 
 
@@ -235,12 +214,12 @@ def errors(
     """
     rows, sizes = clustering.rows, values.sizes
     with np.errstate(invalid="ignore"):  # an infinite NLL has no error bar
-        by_group = {"all": _errors(values, Means(clustering, sizes, rows.shares()))[0]}
+        by_group = {"all": _errors(values, Means(clustering, sizes, rows.shares(), rows.whole))[0]}
         if codes is not None:
-            names, group = codes
-            own, shares, count = grouped or values, rows.shares(group), len(names)
-            by_group |= dict(zip(names, _errors(own, Means(clustering, sizes, shares, group, count)), strict=True))
-            across = Means(clustering, sizes, shares / count, group, count, across=True)
+            names, own, groups = codes[0], grouped or values, Strata(codes[1], len(codes[0]))
+            means = Means(clustering, sizes, rows.shares(groups), groups)
+            by_group |= dict(zip(names, _errors(own, means), strict=True))
+            across = replace(means, weight=means.weight / groups.size, across=True)
             by_group["mean"] = _errors(own, across)[0]
     return by_group
 
@@ -275,13 +254,8 @@ class Means:
     clustering: Clustering
     sizes: FloatArray
     weight: FloatArray
-    group: IntArray | None = None
-    groups: int = 1
+    groups: Strata
     across: bool = False
-
-    @cached_property
-    def _code(self) -> IntArray:
-        return self.clustering.rows.together if self.group is None else self.group
 
     @cached_property
     def _mean_sizes(self) -> FloatArray:
@@ -290,51 +264,41 @@ class Means:
     @cached_property
     def _shares(self) -> FloatArray:
         """Weight of each row for a size of 1, shape (T, k)."""
-        shares = [self.weight / mean[self._code] for mean in self._mean_sizes.T]
-        return np.stack(shares).T
+        return self.weight[:, None] / self._mean_sizes[self.groups.number]
 
     def _averages(self, columns: FloatArray) -> FloatArray:
         """Weighted means of columns over the rows of each group, shape (groups, k)."""
-        code, weight = self._code, self.clustering.rows.times * self.weight
-        sums = [np.bincount(code, weight * column, minlength=self.groups) for column in columns.T]
-        return np.stack(sums, axis=1) / np.bincount(code, weight, minlength=self.groups)[:, None]
-
-    def of(self, columns: FloatArray) -> FloatArray:
-        """Mean of each column, shape (groups, k), or (1, k) for the mean of groups."""
-        means = self._averages(columns) / self._mean_sizes
-        return means.mean(axis=0, keepdims=True) if self.across else means
+        weight = (self.clustering.rows.times * self.weight)[:, None]
+        return self.groups.total(weight * columns) / self.groups.total(weight)
 
     def influence(self, columns: FloatArray) -> FloatArray:
         """Influence of each row on the mean of each column in the row's group, shape (T, k)."""
-        means, influence = self._averages(columns) / self._mean_sizes, np.empty(columns.shape[::-1])
-        for k, mean in enumerate(means.T):
-            influence[k] = (columns[:, k] - mean[self._code] * self.sizes[:, k]) * self._shares[:, k]
-        return influence.T
+        means = self._averages(columns) / self._mean_sizes
+        return (columns - means[self.groups.number] * self.sizes) * self._shares
 
     def variance(self, influence: FloatArray, vote_effects: FloatArray | None = None) -> FloatArray:
         """Variance of each mean over rows and, where effects of votes are given, over observers."""
-        effects = None
-        if vote_effects is not None and self.clustering.ballots is not None:
-            effects = vote_effects * self._shares[self.clustering.ballots.row]
-        if self.across:
-            return self.clustering.variance_of_mean(influence, self.weight, effects, self._code, self.groups)
-        return self.clustering.standard_errors(influence, self.weight, effects, self.group, self.groups) ** 2
+        rows, ballots = self.clustering.rows, self.clustering.ballots
+        over_rows = rows.variance_of_mean if self.across else rows.variance
+        variance = over_rows(influence, self.weight, self.groups)
+        if vote_effects is not None and ballots is not None:
+            effects, groups = vote_effects * self._shares[ballots.row], rows.whole if self.across else self.groups
+            variance = variance + ballots.variance(effects, self.weight, rows, groups)
+        return variance
 
     def estimate(self, columns: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Means of columns, and their variances over rows."""
-        return self.of(columns), self.variance(self.influence(columns))
+        """Mean of each column, shape (groups, k), or (1, k) for the mean of groups, and its variance over rows."""
+        means = self._averages(columns) / self._mean_sizes
+        variance = self.variance(self.influence(columns))
+        return means.mean(axis=0, keepdims=True) if self.across else means, variance
 
     def skewness(self, influence: FloatArray) -> FloatArray:
         """Skewness of each mean, shape as of the means."""
-        return self.clustering.rows.skewness(influence, *self._strata)
+        return self.clustering.rows.skewness(influence, None if self.across else self.groups)
 
     def units(self) -> FloatArray:
         """Effective number of independent units of each mean, shape (groups,) or (1,)."""
-        return self.clustering.units(self.weight, *self._strata)
-
-    @property
-    def _strata(self) -> tuple[IntArray | None, int]:
-        return (None, 1) if self.across else (self.group, self.groups)
+        return self.clustering.units(self.weight, None if self.across else self.groups)
 
 
 def independent_rows(values: Values, clustering: Clustering) -> float:
@@ -352,13 +316,7 @@ def independent_rows(values: Values, clustering: Clustering) -> float:
 
 
 def bar(name: str, value: float | None, se: float, units: float, *, skew: float = 0.0) -> Record:
-    """Return the error bar of one measure as the fields of a record; None where it cannot be estimated.
-
-    Examples
-    --------
-    >>> bar("nll", 1.0, float("nan"), 1.0)
-    {'nll_se': None, 'nll_low': None, 'nll_high': None}
-    """
+    """Return the error bar of one measure as the fields of a record; None where it cannot be estimated."""
     if value is None or not np.isfinite(value) or not np.isfinite(se) or units <= 1:
         return {f"{name}_{end}": None for end in ("se", "low", "high")}
     # Scores in % stay between 0 and 100, an NLL at or above 0.

@@ -11,26 +11,21 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
 from twoafc import metrics
 from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import uniformise
+from twoafc.inference.dependence import Strata
 from twoafc.inference.errorbars import Clustering
 from twoafc.inference.intervals import LEVEL, Interval, p_value, share_interval, t_interval
 from twoafc.table import Triplets, Votes
 
-MOST_BINS, BIN_SIZE = 20, 50
-"""Largest number of calibration bins, and the least number of triplets in each."""
-CLIP = 1e-9
-"""P is kept this far from 0 and 1 where its logit is taken."""
-BIASED = 0.8
-"""Share of the calibration error that a bias of P must have to be named as its cause."""
-MAX_SLOPE = 20.0
-"""A larger slope has no maximum: all votes agree with P, or all disagree."""
-MAX_SHIFT = 10.0
-"""Largest shift of a bin on the logit scale, even for unanimous votes."""
+MOST_BINS, BIN_SIZE = 20, 50  # largest number of calibration bins, and the least number of triplets in each
+CLIP = 1e-9  # P is kept this far from 0 and 1 where its logit is taken
+BIASED = 0.8  # share of the calibration error that a bias of P must have to be named as its cause
+MAX_SLOPE = 20.0  # a larger slope has no maximum: all votes agree with P, or all disagree
+MAX_SHIFT = 10.0  # largest shift of a bin on the logit scale, even for unanimous votes
 CELLS = 8
 FEWEST_EXPECTED = 5.0
 """A cell is tested if the variance of its number of votes for x1 is at least this, as for a chi-squared test."""
@@ -43,41 +38,24 @@ UNKNOWN = Interval(*[float("nan")] * 4)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Goodness:
-    """How well a fitted P describes the votes of a table.
+    """How well a fitted P describes the votes of a table; what is for triplets only is None for pairs."""
 
-    Attributes
-    ----------
-    calibration : Calibration
-        Whether the probabilities are right.
-    intraclass : Interval or None
-        Correlation of two votes on one triplet given P: what the distance leaves unexplained; None where M = 1.
-    residuals : ResidualMap or None
-        Where over the plane of the two distances P is wrong; None for pairs.
-    asymmetry, lapses : dict or None
-        A preference for one side, and a bound on random votes; None for pairs.
-    row : str
-        What a row of the table is: triplet or pair.
-    """
-
-    calibration: Calibration
-    intraclass: Interval | None = None
-    residuals: ResidualMap | None = None
-    asymmetry: dict[str, Any] | None = None
-    lapses: dict[str, Any] | None = None
-    row: str = "triplet"
+    calibration: Calibration  #: whether the probabilities are right
+    intraclass: Interval | None = None  #: correlation of two votes on one triplet given P; None where M = 1
+    residuals: ResidualMap | None = None  #: where over the plane of the two distances P is wrong
+    asymmetry: dict[str, Any] | None = None  #: a preference for one side
+    lapses: dict[str, Any] | None = None  #: a bound on random votes
+    row: str = "triplet"  #: what a row of the table is: triplet or pair
 
     def __repr__(self) -> str:
         return "\n".join(["Goodness", *(f"  {sentence}" for sentence in self.sentences())])
 
     def record(self) -> dict[str, Any]:
         """Convert to plain values."""
-        maps = ("residual", "se", "triplets", "p", "edges")
         return {
             "calibration": self.calibration.record(),
             "intraclass": None if self.intraclass is None else self.intraclass._asdict(),
-            "residuals": None
-            if self.residuals is None
-            else {name: getattr(self.residuals, name).tolist() for name in maps} | {"worst": self.residuals.worst()},
+            "residuals": None if self.residuals is None else self.residuals.record(),
             "asymmetry": self.asymmetry,
             "lapses": self.lapses,
             "sentences": self.sentences(),
@@ -136,35 +114,18 @@ class Bin:
 class Calibration:
     """Agreement of P with the votes.
 
-    Attributes
-    ----------
-    bins : tuple of Bin
-        The reliability curve, from small P to large.
-    ece : float
-        Expected calibration error: mean distance of share and P over the bins, weighted by votes, in [0, 1].
-    ece_by_chance : float
-        Its expectation from the noise of the votes alone, if P is right.
-    rmse : float
-        Root mean square of the same distance minus the noise of the votes; 0 where there is only noise.
-    floor, sharpness, calibration : float
-        NLL = floor - sharpness + calibration, in nats per triplet: the NLL of a constant P (1/2, or the share of
-        "same" for pairs); the gain of P over it after
-        recalibration; the loss from miscalibration. It is corrected for overfitting of the recalibration.
-    calibration_se : float
-        Standard error of the loss.
-    slope : Interval
-        Factor on the logit of P that fits the votes best: below 1 P is overconfident, above 1 underconfident.
+    NLL = floor - sharpness + calibration, in nats per triplet.
     """
 
-    bins: tuple[Bin, ...]
-    ece: float
-    ece_by_chance: float
-    rmse: float
-    floor: float
-    sharpness: float
-    calibration: float
-    calibration_se: float
-    slope: Interval
+    bins: tuple[Bin, ...]  #: the reliability curve, from small P to large
+    ece: float  #: expected calibration error: mean distance of share and P over the bins, weighted by votes, in [0, 1]
+    ece_by_chance: float  #: its expectation from the noise of the votes alone, if P is right
+    rmse: float  #: root mean square of the same distance minus the noise of the votes; 0 where there is only noise
+    floor: float  #: NLL of a constant P: 1/2, or the share of "same" for pairs
+    sharpness: float  #: gain of P over it after recalibration
+    calibration: float  #: loss from miscalibration, corrected for overfitting of the recalibration
+    calibration_se: float  #: standard error of the loss
+    slope: Interval  #: factor on the logit of P that fits the votes best; P is overconfident below 1
 
     def record(self) -> dict[str, Any]:
         """Convert to plain values."""
@@ -198,40 +159,25 @@ class Calibration:
 def calibration(
     n: IntArray, M: IntArray, P: FloatArray, clusters: Clustering, *, floor: float = 0.5, bins: int | None = None
 ) -> Calibration:
-    """Compare P with the votes, in bins of equal numbers of triplets; `floor` is the constant P to beat.
-
-    Examples
-    --------
-    >>> from twoafc.inference.dependence import Dependence
-    >>> rng = np.random.default_rng(0)
-    >>> P, M = rng.random(4000), np.full(4000, 5)
-    >>> result = calibration(rng.binomial(M, P), M, P, Clustering(Dependence(4000, (), ""), None))
-    >>> result.slope.low < 1 < result.slope.high
-    True
-    """
+    """Compare P with the votes, in bins of equal numbers of triplets; `floor` is the constant P to beat."""
     P, own = np.clip(P, CLIP, 1 - CLIP), clusters.rows.weights
     bins = bins or int(np.clip(len(P) // BIN_SIZE, 1, MOST_BINS))
     edges = np.unique(np.quantile(P, np.arange(1, bins) / bins, method="lower"))
-    _, code = np.unique(np.searchsorted(edges, P, side="left"), return_inverse=True)
-    count = int(code.max()) + 1  # equal values of P may make it smaller
-
-    def by_bin(values: ArrayLike) -> FloatArray:
-        return np.bincount(code, values, minlength=count).astype(np.float64)
-
-    votes, information = by_bin(own * M), by_bin(own * M * P * (1 - P))
-    gap, share = by_bin(own * (n - M * P)) / votes, by_bin(own * n) / votes
+    used, code = np.unique(np.searchsorted(edges, P, side="left"), return_inverse=True)
+    by_P = Strata(code, len(used))  # equal values of P may make them fewer
+    columns = [own * M, own * n, own * (n - M * P), own * M * P, M, np.ones(len(P))]
+    votes, chosen, excess, predicted, unweighted, triplets = by_P.total(np.stack(columns, axis=1)).T
+    information, noise = (np.bincount(code, factor * M * P * (1 - P)) for factor in (own, own**2))
+    gap, share = excess / votes, chosen / votes
     weight, centre = own * M / votes[code], P + gap[code]
-    observed = clusters.linear_errors(own / votes[code], n - M * centre, centre, weight, code, count)
+    observed = clusters.linear_errors(own / votes[code], n - M * centre, centre, weight, by_P)
     # A few votes may agree by chance; the binomial error of P itself is a lower bound.
-    se = np.fmax(observed, np.sqrt(by_bin(own**2 * M * P * (1 - P))) / votes)
-    units = clusters.units(weight, code, count)
-    ends = [share_interval(100 * s, 100 * e, u) for s, e, u in zip(share, se, units, strict=True)]
-    curve = tuple(
-        Bin(int(t), int(v), float(p), float(s), float(e), end.low / 100, end.high / 100)
-        for t, v, p, s, e, end in zip(
-            np.bincount(code), by_bin(M), by_bin(own * M * P) / votes, share, se, ends, strict=True
-        )
-    )
+    se = np.fmax(observed, np.sqrt(noise) / votes)
+    columns = [triplets, unweighted, predicted / votes, share, se, clusters.units(weight, by_P)]
+    curve = []
+    for t, m, p, s, e, units in np.stack(columns, axis=1).tolist():
+        ends = share_interval(100 * s, 100 * e, units)
+        curve.append(Bin(int(t), int(m), p, s, e, ends.low / 100, ends.high / 100))
     known_se = np.nan_to_num(se)
     # A shift fitted to noise gains half the dispersion of the votes in its bin.
     by_noise = float(np.sum(known_se**2 * votes**2 / np.maximum(information, 1e-12)) / 2 / own.sum())
@@ -240,7 +186,7 @@ def calibration(
     floor_nll, nll = (_mean(-metrics.log_likelihood(n, M, chance), clusters) for chance in (floor, P))
     share_of_votes = votes / votes.sum()
     return Calibration(
-        bins=curve,
+        bins=tuple(curve),
         ece=float(share_of_votes @ abs(gap)),
         ece_by_chance=float(share_of_votes @ known_se * np.sqrt(2 / np.pi)),
         rmse=float(np.sqrt(max(0.0, share_of_votes @ (gap**2 - known_se**2)))),
@@ -306,13 +252,6 @@ def intraclass_correlation(n: IntArray, M: IntArray, P: FloatArray, clusters: Cl
     The mean of (y - P)(y' - P) over pairs of votes, relative to P (1 - P); 0 where votes are Binomial(M, P). A positive
     value means that triplets with the same distances differ in p: variation that the distance leaves unexplained, plus
     the smoother's own error. It is no fault of the observers.
-
-    Examples
-    --------
-    >>> from twoafc.inference.dependence import Dependence
-    >>> P = np.full(2, 0.5)
-    >>> intraclass_correlation(np.array([2, 0]), np.array([2, 2]), P, Clustering(Dependence(2, (), ""), None)).value
-    1.0
     """
     pairs = M * (M - 1)
     if not pairs.any():
@@ -337,27 +276,19 @@ def intraclass_correlation(n: IntArray, M: IntArray, P: FloatArray, clusters: Cl
 class ResidualMap:
     """Observed minus predicted share of votes for x1, over cells of the uniformised plane.
 
-    Attributes
-    ----------
-    residual : array, shape (G, G)
-        Share of votes for x1 minus P, weighted by votes; antisymmetric, NaN where there are no triplets. Row i has u0
-        in [i / G, (i + 1) / G), column j has u1 there.
-    se : array, shape (G, G)
-        Its standard error; NaN on the diagonal, where the residual is 0 by symmetry.
-    triplets : array of int, shape (G, G)
-        Triplets in the cell or mirrored into it.
-    p : array, shape (G, G)
-        p-value of the residual, corrected for the number of tested cells (Bonferroni); NaN where there are too few
-        votes, or P is too certain, for a test.
-    edges : array, shape (G + 1,)
-        Distances at the edges of the cells.
+    Arrays have the shape (G, G): row i has u0 in [i / G, (i + 1) / G), column j has u1 there. Numbers are NaN where
+    there are no triplets; on the diagonal the residual is 0 by symmetry.
     """
 
-    residual: FloatArray
-    se: FloatArray
-    triplets: IntArray
-    p: FloatArray
-    edges: FloatArray
+    residual: FloatArray  #: share of votes for x1 minus P, weighted by votes; antisymmetric
+    se: FloatArray  #: its standard error; NaN on the diagonal
+    triplets: IntArray  #: triplets in the cell or mirrored into it
+    p: FloatArray  #: p-value corrected for the number of tested cells (Bonferroni); NaN where not tested
+    edges: FloatArray  #: distances at the edges of the cells, shape (G + 1,)
+
+    def record(self) -> dict[str, Any]:
+        """Convert to plain values."""
+        return {name: values.tolist() for name, values in vars(self).items()} | {"worst": self.worst()}
 
     def worst(self) -> str | None:
         """Describe the cell with the largest significant residual; None where there is none."""
@@ -382,37 +313,36 @@ def residual_map(
     uniform, u0, u1 = uniformise(d0, d1)
     i, j = (np.minimum((u * cells).astype(np.int64), cells - 1) for u in (u0, u1))
     own, residual = clusters.rows.weights, np.where(u0 >= u1, 1, -1) * (n - M * P)
-    code = np.maximum(i, j) * cells + np.minimum(i, j)
     count = cells * cells
-    votes = np.bincount(code, own * M, minlength=count)
+    cell = Strata(np.maximum(i, j) * cells + np.minimum(i, j), count)
+    columns = [own * M, own * residual, M * P * (1 - P), own**2 * M * P * (1 - P), np.ones(len(M))]
+    votes, excess, expected, weighted, triplets = cell.total(np.stack(columns, axis=1)).T
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean = np.bincount(code, own * residual, minlength=count) / votes
-    weight = own * M / votes[code]
-    influence = own * (residual - mean[code] * M) / votes[code]
-    observed = clusters.rows.variance(influence[:, None], weight, code, count)[:, 0]
+        mean = excess / votes
+    weight = own * M / votes[cell.number]
+    influence = own * (residual - mean[cell.number] * M) / votes[cell.number]
+    observed = clusters.rows.variance(influence[:, None], weight, cell)[:, 0]
     # Votes that agree by chance show no spread; the binomial variance of P, if P is right, is a lower bound.
-    expected, weighted = (np.bincount(code, factor * M * P * (1 - P), minlength=count) for factor in (1, own**2))
     with np.errstate(divide="ignore", invalid="ignore"):
         se = np.sqrt(np.fmax(observed, weighted / votes**2))
-    units = clusters.rows.units(weight, code, count)
+    units = clusters.rows.units(weight, cell)
     tested = (expected >= FEWEST_EXPECTED) & (units > 1) & (np.arange(count) % (cells + 1) > 0)
     single = [p_value(*cell) if test else np.nan for *cell, test in zip(mean, se, units, tested, strict=True)]
     p = np.minimum(max(1, int(tested.sum())) * np.array(single), 1.0)
     lower = np.tril_indices(cells, -1)
 
-    def unfolded(values: FloatArray, sign: int) -> FloatArray:
-        square = values.reshape(cells, cells).astype(np.float64)
+    def unfolded(values: FloatArray, sign: int = 1) -> FloatArray:
+        square = values.reshape(cells, cells).copy()
         square.T[lower] = sign * square[lower]
         return square
 
-    residuals = unfolded(mean, -1)
-    np.fill_diagonal(residuals, np.where(votes.reshape(cells, cells).diagonal() > 0, 0.0, np.nan))
-    triplets = unfolded(np.bincount(code, minlength=count).astype(np.float64), 1).astype(np.int64)
-    errors, p_values = unfolded(se, 1), unfolded(p, 1)
+    residuals, errors, p_values, counted = unfolded(mean, -1), unfolded(se), unfolded(p), unfolded(triplets)
+    np.fill_diagonal(residuals, np.where(counted.diagonal() > 0, 0.0, np.nan))
     for square in (errors, p_values):
         np.fill_diagonal(square, np.nan)
-        square[triplets == 0] = np.nan
-    return ResidualMap(residuals, errors, triplets, p_values, uniform.inverse(np.linspace(0, 1, cells + 1)))
+        square[counted == 0] = np.nan
+    edges = uniform.inverse(np.linspace(0, 1, cells + 1))
+    return ResidualMap(residuals, errors, counted.astype(np.int64), p_values, edges)
 
 
 # Preference for one side, and random votes
@@ -421,29 +351,23 @@ def residual_map(
 def asymmetry(table: Triplets, P: FloatArray, clusters: Clustering) -> dict[str, Any]:
     """Test whether people prefer the first or the second image, beyond P, which is symmetric.
 
-    Where single votes are known, the side is the one shown; else it is the table's, x0 first. A preference for a side
-    of the table may also mean that x0 and x1 were not assigned at random.
-
-    Returns
-    -------
-    dict
-        ``shown`` (whether the side shown is known), ``value`` (votes for the second image beyond P, in %), ``se``,
-        ``low``, ``high``, ``p``, ``sentence``.
+    Where single votes are known, the side is the one ``shown``; else it is the table's, x0 first. A preference for a
+    side of the table may also mean that x0 and x1 were not assigned at random. Numbers are votes for the second image
+    beyond P, in %.
     """
     own, shown = clusters.rows.weights, table.votes is not None
     total = float((own * table.M).sum())
-    excess, by_vote = table.n - table.M * P, None
+    excess, by_vote, effects = table.n - table.M * P, None, None
     if table.votes is not None:
         # Votes for the second image as shown, minus their probability by P.
         row, swapped, choice = (table.votes[name].to_numpy() for name in ("row", "swapped", "choice"))
         by_vote = choice - np.where(swapped, 1 - P[row], P[row])
         excess = np.bincount(row, by_vote, minlength=len(table)).astype(np.float64)
     value, weight = float((own * excess).sum()) / total, own * table.M / total
-    vote_influence = None
     if by_vote is not None and clusters.ballots is not None:
-        vote_influence = (own[row] * (by_vote - value))[:, None] / total
+        effects = (own[row] * (by_vote - value))[:, None] / total
     influence = own * (excess - value * table.M) / total
-    se = float(clusters.standard_errors(influence[:, None], weight, vote_influence)[0, 0])
+    se = float(clusters.standard_errors(influence[:, None], weight, effects)[0, 0])
     units = float(clusters.units(weight)[0])
     interval, p = t_interval(100 * value, 100 * se, units), p_value(value, se, units)
     return {"shown": shown, **interval._asdict(), "p": p, "sentence": _preference(interval, p, shown)}
@@ -472,14 +396,8 @@ def lapses(n: IntArray, M: IntArray, P: FloatArray, clusters: Clustering) -> dic
     """Upper bound of the share of votes that were cast at random.
 
     Half of the random votes are wrong, so their share is at most twice that of the votes against P where P is most
-    certain. The smallest of these bounds over several tails holds at 95 %, corrected for their number. The rate
-    itself would need a parametric form.
-
-    Returns
-    -------
-    dict
-        ``high`` (share of votes, in %, or None where it cannot be known), ``votes`` of the tail that gives the bound,
-        ``sentence``.
+    certain. The smallest of these bounds over several tails holds at 95 %, corrected for their number: ``high``, in %,
+    or None, from so many ``votes``. The rate itself would need a parametric form.
     """
     against, own = np.where(P >= 0.5, M - n, n), clusters.rows.weights
     order = np.argsort(-np.maximum(P, 1 - P), kind="stable")
@@ -496,9 +414,7 @@ def lapses(n: IntArray, M: IntArray, P: FloatArray, clusters: Clustering) -> dic
         centre = np.where(P >= 0.5, 1 - wrong, wrong)
         se = float(clusters.linear_errors(sign, np.asarray(n - M * centre), centre, weight)[0])
         units = float(clusters.units(weight)[0])
-        if not (np.isfinite(se) and units > 1):
-            continue
-        # One-sided, corrected for the number of tails.
+        # One-sided, corrected for the number of tails; NaN where the error is not known.
         high = share_interval(100 * wrong, 100 * se, units, level=1 - 2 * (1 - LEVEL) / len(TAILS)).high
         if 2 * high < best:
             best, best_votes = 2 * high, votes

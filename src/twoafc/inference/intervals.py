@@ -30,11 +30,6 @@ def t_interval(value: float, se: float, units: float, *, skew: float = 0.0, leve
 
     The mean of few units that are skewed, as NLLs are, is skewed itself; both ends are then moved by the transformation
     of Hall (Journal of the Royal Statistical Society B 54, 1992), given the skewness of the mean.
-
-    Examples
-    --------
-    >>> t_interval(1.0, 0.1, units=11.0)
-    Interval(value=1.0, se=0.1, low=0.777..., high=1.222...)
     """
     quantile = _quantile(units, level)
     return Interval(value, se, value - _unskewed(quantile, skew) * se, value - _unskewed(-quantile, skew) * se)
@@ -54,11 +49,6 @@ def share_interval(value: float, se: float, units: float, *, level: float = LEVE
 
     Wilson's interval for a proportion, on the number of coin tosses that would have the same standard error; at 0 and
     100, or where the standard error is 0 because all values are alike, on the number of units.
-
-    Examples
-    --------
-    >>> share_interval(100.0, 0.0, units=50.0).low.__round__(1)
-    92.5
     """
     p = value / 100
     spread = p * (1 - p)
@@ -88,13 +78,7 @@ def difference_interval(difference: float, se: float, units: float, *, level: fl
 
 
 def p_value(difference: float, se: float, units: float) -> float:
-    """Two-sided p-value of a difference that is 0 under the hypothesis, by Student's t.
-
-    Examples
-    --------
-    >>> round(p_value(0.2, 0.1, units=11.0), 3)
-    0.073
-    """
+    """Two-sided p-value of a difference that is 0 under the hypothesis, by Student's t."""
     if se <= ROUNDING_SHARE * abs(difference):
         # The same difference in every unit: the chance that all signs agree.
         return 1.0 if difference == 0 else float(min(1.0, 2.0 ** (1 - units)))
@@ -113,9 +97,8 @@ def p_text(p: float) -> str:
     """
     if p < 1e-4 or not p < 0.1:
         return "p < 0.0001" if p < 1e-4 else f"p = {p:.2f}"
-    digits, limit = 2, round(1 - LEVEL, 9)
-    while digits < 9 and (float(f"{p:.{digits}g}") < limit) != (p < limit):
-        digits += 1
+    limit = round(1 - LEVEL, 9)
+    digits = next((digits for digits in range(2, 9) if (float(f"{p:.{digits}g}") < limit) == (p < limit)), 9)
     return f"p = {p:.{digits}g}"
 
 
@@ -131,13 +114,7 @@ def places(error: float, *, least: int = 0, most: int = 9) -> int:
 
 
 def holm(p: ArrayLike) -> FloatArray:
-    """Holm's correction for several tests: p-values to compare with the level one by one; NaN stays NaN.
-
-    Examples
-    --------
-    >>> holm([0.01, 0.04, 0.03])
-    array([0.03, 0.06, 0.06])
-    """
+    """Holm's correction for several tests: p-values to compare with the level one by one; NaN stays NaN."""
     return np.minimum(np.asarray(p, dtype=np.float64) * holm_factors(p), 1.0)
 
 

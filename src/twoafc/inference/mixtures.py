@@ -26,19 +26,11 @@ Q: FloatArray = (1 + np.sin(np.linspace(0, np.pi / 2, VALUES))) / 2
 """Values of q from 1/2 to 1, denser towards 1, where the entropy falls fastest."""
 # Steps of expectation maximisation from a uniform mixture: few enough to leave it smooth.
 STEPS = 200
-CHUNK = 20_000
 
 
 @lru_cache(maxsize=256)
 def folded_pmf(m: int) -> FloatArray:
-    """Probability of k = 0..floor(m/2), shape (floor(m/2) + 1, VALUES), for every value of q.
-
-    Examples
-    --------
-    >>> folded_pmf(2)[:, [0, -1]]
-    array([[0.5, 1. ],
-           [0.5, 0. ]])
-    """
+    """Probability of k = 0..floor(m/2), shape (floor(m/2) + 1, VALUES), for every value of q."""
     return _folded(pmf_table(m, Q)).T
 
 
@@ -46,25 +38,11 @@ def folded_draws(n: IntArray, M: IntArray, m: int) -> FloatArray:
     """Probability of k = 0..floor(m/2) among m of the M votes, drawn at random, shape (T, floor(m/2) + 1).
 
     Averaged over all draws, every vote counts; and for given q the average has the expectation that m votes have.
-
-    Examples
-    --------
-    >>> folded_draws(np.arange(4), np.full(4, 3), 3)
-    array([[1., 0.],
-           [0., 1.],
-           [0., 1.],
-           [1., 0.]])
-    >>> folded_draws(np.array([2]), np.array([4]), 2).round(4)
-    array([[0.3333, 0.6667]])
     """
-    folded = np.empty((len(n), m // 2 + 1))
-    for start in range(0, len(n), CHUNK):
-        rows = slice(start, start + CHUNK)
-        # Hypergeometric; scipy.stats.hypergeom takes twenty microseconds per value.
-        log_ways = _log_combinations(n[rows], m) + _log_combinations((M - n)[rows], m)[:, ::-1]
-        ways = np.exp(log_ways - log_ways.max(axis=1, keepdims=True))
-        folded[rows] = _folded(ways / ways.sum(axis=1, keepdims=True))
-    return folded
+    # Hypergeometric; scipy.stats.hypergeom takes twenty microseconds per value.
+    log_ways = _log_combinations(n, m) + _log_combinations(M - n, m)[:, ::-1]
+    ways = np.exp(log_ways - log_ways.max(axis=1, keepdims=True))
+    return _folded(ways / ways.sum(axis=1, keepdims=True))
 
 
 def _log_combinations(total: IntArray, most: int) -> FloatArray:

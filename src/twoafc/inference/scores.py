@@ -31,8 +31,7 @@ PER_VOTE = {
 
 The column of a row is then the sum over its votes; the score is the sum of the column over the number of votes."""
 COUNTS = ("triplets", "pairs", "votes", "ties", "ties_model")
-DRAWS = 64
-"""Draws of votes for the expected average precision, which has no closed form."""
+DRAWS = 64  # draws of votes for the expected average precision, which has no closed form
 
 
 def all_measures(k: int) -> tuple[str, ...]:
@@ -103,7 +102,11 @@ def _precisions(table: Votes, P: FloatArray, group: IntArray | None, draws: int)
     names = ("average_precision", "average_precision_simulated", "ties")
     values = {name: np.empty(len(n)) for name in names}
     for rows, ranking in rankings(table, group):
-        simulated = _simulated_precision(ranking, M[rows], P[rows], draws)
+        simulated = ranking.average_precision(P[rows])
+        if draws:
+            drawn = [metrics.simulate(M[rows], P[rows], seed=seed) / M[rows] for seed in range(draws)]
+            scores = [ranking.average_precision(share) for share in drawn if share.any()]
+            simulated = float(np.mean(scores)) if scores else float("nan")
         values["average_precision"][rows] = ranking.values(n[rows] / M[rows])
         values["average_precision_simulated"][rows] = simulated + ranking.weight.sum() * ranking.influence(P[rows])[0]
         values["ties"][rows] = ranking.repeats
@@ -135,24 +138,15 @@ def rankings(table: Votes, group: IntArray | None) -> Iterator[tuple[IntArray, R
         yield rows, Ranking.by(table.columns[0][rows], None if weight is None else weight[rows])
 
 
-def _simulated_precision(ranking: Ranking, M: IntArray, P: FloatArray, draws: int) -> float:
-    if not draws:
-        return ranking.average_precision(P)
-    drawn = [metrics.simulate(M, P, seed=seed) / M for seed in range(draws)]
-    scores = [ranking.average_precision(share) for share in drawn if share.any()]
-    return float(np.mean(scores)) if scores else float("nan")
-
-
 def by_group(table: Votes, values: Columns, grouped: Columns | None = None) -> list[Record]:
     """Make one record per group, then ``mean`` (of groups, where several), then ``all`` (pooled over rows).
 
     `grouped` has the values of each group by itself, where they differ: see `values_per_row`.
     """
-    groups = table.groups
     pooled = {"group": "all", **_records(table, values, np.zeros(len(table), dtype=np.int64))[0]}
-    if groups is None:
+    if table.groups is None:
         return [pooled]
-    names, code = groups
+    names, code = table.groups
     records = _records(table, values if grouped is None else grouped, code)
     named = [{"group": name, **record} for name, record in zip(names, records, strict=True)]
     return [*named, *([mean_of_groups(named)] if len(named) > 1 else []), pooled]
@@ -160,28 +154,23 @@ def by_group(table: Votes, values: Columns, grouped: Columns | None = None) -> l
 
 def _records(table: Votes, values: Columns, code: IntArray) -> list[Record]:
     """Means over the rows, and over the votes, of each group: weighted, but for the counts."""
-    groups = int(code.max()) + 1
-
-    def total(column: FloatArray, mass: FloatArray | IntArray | None) -> FloatArray:
-        return np.asarray(np.bincount(code, column if mass is None else column * mass))
-
-    ones, M = np.ones(len(table)), table.M.astype(np.float64)
-    counts = [name for name in ("ties", "ties_model") if name in values]
-    counted = {f"{table.row}s": ones, "votes": M} | {name: values[name] for name in counts}
-    numbers = {name: total(column, table.count) for name, column in counted.items()}
-    rows, votes = total(ones, table.mass), total(M, table.mass)
+    count, mass = (1 if each is None else each for each in (table.count, table.mass))
+    size = {f"{table.row}s": np.ones(len(table)), "votes": table.M.astype(np.float64)}
+    ties = {name: values[name] for name in ("ties", "ties_model") if name in values}
+    numbers = {name: np.bincount(code, column * count) for name, column in (size | ties).items()}
+    rows, votes = (np.bincount(code, column * mass) for column in size.values())
     means = {
-        name: total(column, table.mass) / (votes if name in PER_VOTE else rows)
+        name: np.bincount(code, column * mass) / (votes if name in PER_VOTE else rows)
         for name, column in values.items()
-        if name not in counts
+        if name not in ties
     }
     return [
         {
-            **{name: round(numbers[name][g]) for name in (f"{table.row}s", "votes")},
+            **{name: round(numbers[name][g]) for name in size},
             **{name: _known(name, column[g]) for name, column in means.items()},
-            **{name: round(numbers[name][g]) for name in counts},
+            **{name: round(numbers[name][g]) for name in ties},
         }
-        for g in range(groups)
+        for g in range(len(rows))
     ]
 
 
@@ -203,13 +192,7 @@ def mean_of_groups(records: Sequence[Record]) -> Record:
 
 
 def over_seeds(runs: Sequence[Record]) -> Record:
-    """Mean and standard deviation (``_sd``) over the seeds of one score; runs that diverged are counted, not averaged.
-
-    Examples
-    --------
-    >>> over_seeds([{"nll": 1.0, "seed": 0, "diverged": 0}, {"nll": 3.0, "seed": 1, "diverged": 0}])
-    {'nll': 2.0, 'seed': None, 'diverged': 0, 'nll_sd': 1.4142135623730951, 'runs': 2}
-    """
+    """Mean and standard deviation (``_sd``) of one score over seeds; runs that diverged are counted, not averaged."""
     finished = [run for run in runs if not run["diverged"]]
     summary: Record = dict(runs[0]) | {"seed": None, "diverged": len(runs) - len(finished)}
     for name in dict.fromkeys((*all_measures(2), *all_measures(1), "ties_model")):

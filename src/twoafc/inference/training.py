@@ -11,17 +11,12 @@ and the variance that training adds is
 
     V_train = f max(R - I, 0),    or f R where the training table is cross-validated.
 
-I is the interaction of row and fit, which V already has. f is 1/4 for the NLL: half a table has twice the noise, and
-the NLL, flat around its best surface, changes with it to second order. For measures of the choice f grows with the
-noise: for a difference it is I / 2V, at least 1/4 and at most 0.4; for a score it is 0.4. In cross-validation fits
-share rows with each other and with the rows tested: f is 1/8 for the NLL and 1/2 for the others. Apart from the first,
-these factors were chosen by simulation and confirmed on other simulated tables (`benchmarks/verdicts.py`).
-
-V_train is added to V of every score of a fitted P, of each group and of the mean of groups (`errorbars.errors`), to V
-of every difference of two distances (`comparisons.compare`), and to V of the gain whose share of the ceiling is
-reported. Scores of the distance alone do not depend on a fit: their D is 0. The degrees of freedom of the sum follow
-from Satterthwaite's formula (`combined_units`); those of V_train are the number of splits, or fewer where the training
-table has few references (`degrees_of_freedom`).
+I is the interaction of row and fit, which V already has. f is 1/4 for the NLL (half a table has twice the noise, and
+the NLL, flat around its best surface, changes with it to second order), 0.4 for other scores and, for differences of
+these, I / 2V within 1/4 and 0.4. In cross-validation fits share rows with each other and with the rows tested: f is 1/8
+for the NLL and 1/2 for the others. All but the first were chosen by simulation and confirmed on other simulated tables
+(`benchmarks/verdicts.py`). V_train is added to V of scores and differences, with degrees of freedom by Satterthwaite's
+formula; it is 0 for the distance alone.
 
 Here are the formulas. Whether the noise counts, and the fits to halves, are in `twoafc.evaluation.halves`.
 """
@@ -39,8 +34,7 @@ from twoafc.arrays import FloatArray
 from twoafc.inference.scores import all_measures, score_functions, with_sums
 from twoafc.table import Votes
 
-SPLITS = 10
-"""Splits into halves with a test table; half as many when cross-validated."""
+SPLITS = 10  # splits into halves with a test table; half as many when cross-validated
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,20 +66,6 @@ def halves_of(table: Votes, P: FloatArray, *, ties: metrics.Ties = "half", cross
         for name, column in with_sums(columns, table.M).items():
             apart[split, :, measures.index(name)] = column
     return HalfScores(apart, crossed, df)
-
-
-def halves_of_difference(one: HalfScores | None, other: HalfScores | None, k: int) -> HalfScores | None:
-    """Return those of the difference of two distances by measure k; None if neither distance has fits to halves.
-
-    Splits are paired; a distance without fits to halves adds no noise.
-    """
-    known = [halves for halves in (one, other) if halves is not None]
-    if not known:
-        return None
-    splits = min(len(halves.apart) for halves in known)
-    first, *second = (halves.apart[:splits, :, k : k + 1] for halves in known)
-    crossed, df = all(halves.crossed for halves in known), min(halves.df for halves in known)
-    return HalfScores(first - sum(second), crossed, df)
 
 
 def training_variance(

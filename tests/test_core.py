@@ -1,11 +1,18 @@
+"""The map of distances to [0, 1], and fits on one thread of the BLAS."""
+
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import rankdata
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from twoafc.core import Uniform, uniformise
+import twoafc
+from conftest import random_table
+from twoafc.core import Uniform, one_thread, uniformise
 
 values = st.lists(st.floats(-1e6, 1e6).map(lambda x: round(x, 2)), min_size=1, max_size=40)
 
@@ -54,3 +61,42 @@ def test_a_constant_distance_goes_to_the_middle() -> None:
 def test_inverse_gives_training_values_back(d: list[float]) -> None:
     U = Uniform.learn(d, d)
     np.testing.assert_array_equal(U.inverse(U.levels), U.values)
+
+
+# Threads
+
+
+def threads() -> set[int]:
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+def test_one_thread_inside_and_as_many_as_before_outside() -> None:
+    with threadpool_limits(2, user_api="blas"):
+        with one_thread():
+            assert threads() == {1}
+            with one_thread():
+                assert threads() == {1}
+            assert threads() == {1}
+        assert threads() == {2}
+
+
+def test_blocks_of_several_threads_may_overlap() -> None:
+    with threadpool_limits(2, user_api="blas"):
+        first, second = one_thread(), one_thread()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert threads() == {1}
+        second.__exit__(None, None, None)
+        assert threads() == {2}
+
+
+def test_fits_use_one(monkeypatch: Any) -> None:
+    seen = []
+    inverse = np.linalg.inv
+    monkeypatch.setattr(np.linalg, "inv", lambda matrix: seen.append(threads()) or inverse(matrix))
+    table = random_table()
+    with threadpool_limits(2, user_api="blas"):
+        twoafc.Spline().fit(table)
+        assert threads() == {2}
+    assert set(map(tuple, seen)) == {(1,)}
