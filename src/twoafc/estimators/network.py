@@ -139,20 +139,6 @@ class Network:
 class NetworkFit(Model):
     """A fitted network.
 
-    Parameters
-    ----------
-    settings : Network
-        What it was fitted with.
-    uniform : Uniform or None
-        The map of the distances; None for raw inputs.
-    parameters : array, shape (1281,)
-        Layer by layer and unit by unit: the weights, then the bias.
-    training_nll : array, shape (E,)
-        Mean NLL of the training triplets and their mirrors after each epoch, up to the first that is not finite; for
-        L-BFGS the last one alone.
-    chance_nll : float
-        The same for P = 1/2.
-
     Examples
     --------
     >>> fit = NetworkFit(Network(), None, np.zeros(1281), np.array([1.5]), chance_nll=1.2)
@@ -163,10 +149,10 @@ class NetworkFit(Model):
     """
 
     settings: Network
-    uniform: Uniform | None
-    parameters: FloatArray
-    training_nll: FloatArray
-    chance_nll: float
+    uniform: Uniform | None  # the map of the distances; None for raw inputs
+    parameters: FloatArray  # layer by layer and unit by unit: the weights, then the bias, shape (1281,)
+    training_nll: FloatArray  # of triplets and mirrors after each epoch, until it is not finite; of L-BFGS the last
+    chance_nll: float  # the same for P = 1/2
 
     name: ClassVar[str] = "network"
 
