@@ -15,10 +15,20 @@ from twoafc.diagnostics import Finding, check
 from twoafc.errors import DataError
 from twoafc.estimators import AUTO, CountsEstimator, Density, Estimator, Model, Network, Spline, estimator
 from twoafc.evaluation.bars import ErrorBarMethod, bootstrap_refits
-from twoafc.evaluation.explained import ceiling_of, with_common_ceiling, with_explained
 from twoafc.evaluation.halves import find_noise, training_card, training_caveats, training_words, with_noise
 from twoafc.evaluation.loop import Data, Fits, Learned, Task, predictions, shared_distances
-from twoafc.evaluation.records import Scored, score, summaries, tested_rows, warnings, with_bars, with_letters
+from twoafc.evaluation.records import (
+    Scored,
+    ceiling_of,
+    score,
+    summaries,
+    tested_rows,
+    warnings,
+    with_bars,
+    with_common_ceiling,
+    with_explained,
+    with_letters,
+)
 from twoafc.evaluation.settings import FOLDS, Settings
 from twoafc.inference import (
     COMPARED,
@@ -146,7 +156,8 @@ def evaluate_tables(
     train, counted = data.train, data.train.count is not None
 
     # Fit, predict and score; fit to halves of the training table where its noise counts.
-    method = _error_bars(data, fits, settings, progress)
+    refits = bootstrap_refits(data, fits, settings, progress) if settings.error_bars == "refit" else {}
+    method = ErrorBarMethod(settings, refits, on_test=data.test is not None)
     parts, clusterings = _fit_and_score(fits.tasks(settings), data, settings, progress)
     noise = find_noise([one for _, one in parts], fits, data, clusterings, settings)
     scored, splits = with_noise(parts, noise, data, settings, progress)
@@ -157,7 +168,7 @@ def evaluate_tables(
 
     # Records of the scores with their error bars, then what needs several of them.
     scores, means_over_seeds = _with_error_bars(scored, method, clusterings, settings)
-    papers = _papers_density(fits, data, settings)
+    papers = _papers_density(fits, data)
     notes += [*_notes_on_fits(data, fits), *_notes_on_scores(data, scores), *_density_note(scores, papers)]
     scores += means_over_seeds
     comparisons = [] if counted else keep_planned(_comparisons(unseen, clustering, method), planned, COMPARED[train.k])
@@ -216,11 +227,6 @@ def _split(train: Votes, test: Votes | None, settings: Settings) -> tuple[Data, 
     return Data(train, None, fold), settings
 
 
-def _error_bars(data: Data, fits: Fits, settings: Settings, progress: Progress | None) -> ErrorBarMethod:
-    refits = bootstrap_refits(data, fits, settings, progress) if settings.error_bars == "refit" else {}
-    return ErrorBarMethod(settings, refits, on_test=data.test is not None)
-
-
 def _fit_and_score(
     tasks: Sequence[Task], data: Data, settings: Settings, progress: Progress | None
 ) -> tuple[list[tuple[Task, Scored]], dict[str, Clustering]]:
@@ -277,18 +283,17 @@ def _goodness(unseen: Sequence[Scored], clustering: Clustering) -> dict[tuple[st
     return goodness
 
 
-def _papers_density(fits: Fits, data: Data, settings: Settings) -> dict[str, float]:
+def _papers_density(fits: Fits, data: Data) -> dict[str, float]:
     """NLL of the paper's density on the tested rows, by distance, where splines were asked for and it was not."""
-    estimators = fits.estimators.values()
-    if not any(isinstance(given, Spline) for given in estimators) or any(
-        isinstance(given, Density) for given in estimators
-    ):
+    kinds = set(map(type, fits.estimators.values()))
+    if Spline not in kinds or Density in kinds:
         return {}
     nll: dict[str, float] = {}
-    for task in Fits(fits.names, {"density": Density()}).tasks(settings):
+    for name in fits.names:
+        task = Task(name, "density", None, Density())
         *_, last = predictions(task, task.run(data.train), data)
         values = -log_likelihood(last.table.n, last.table.M, last.P)
-        nll[task.distance] = float(np.average(values, weights=last.table.mass))
+        nll[name] = float(np.average(values, weights=last.table.mass))
     return nll
 
 
@@ -329,11 +334,8 @@ def _notes_on_scores(data: Data, scores: Sequence[Record]) -> list[str]:
 
 def _density_note(scores: Sequence[Record], papers: Mapping[str, float]) -> list[str]:
     """Report whether the paper's density gives the same order of the distances."""
-    if not papers:
-        return []
-    if len(papers) == 1:
-        ((name, nll),) = papers.items()
-        return [f"{PAPERS_DENSITY} gives {name} an NLL of {nll:.4f}"]
+    if len(papers) < 2:
+        return [f"{PAPERS_DENSITY} gives {name} an NLL of {nll:.4f}" for name, nll in papers.items()]
     tested = [record for record in scores if (record["split"], record["group"]) == ("test", "all")]
     label = tested[0]["estimator"]
     ours = {r["distance"]: r["nll"] for r in tested if r["estimator"] == label and r["distance"] in papers}

@@ -15,6 +15,8 @@ from twoafc.evaluation.settings import Settings
 from twoafc.inference import (
     COMPARED,
     DRAWS,
+    MEASURES,
+    Ceiling,
     Clustering,
     Columns,
     Error,
@@ -23,13 +25,19 @@ from twoafc.inference import (
     Values,
     all_measures,
     bar,
+    best_of,
     by_group,
     combined_units,
+    errors,
+    estimate_ceiling,
     lettered,
     over_seeds,
+    share_explained,
+    t_interval,
     values_of,
     values_per_row,
 )
+from twoafc.metrics import log_likelihood
 from twoafc.results import HALVES, shown
 from twoafc.table import ENDS
 
@@ -62,11 +70,13 @@ class Scored:
 
 
 def score(prediction: Prediction, settings: Settings, clustering: Clustering) -> Scored:
-    """Score a prediction by group, without error bars."""
+    """Score a prediction by group, without error bars; for a run that diverged only its size is known."""
     table, P = prediction.table, prediction.P
     if not np.isfinite(P).all():
-        return Scored(prediction, None, None, records_of(prediction, settings))
-    columns, grouped = _columns(prediction, settings)
+        half = replace(prediction, P=np.full(len(table), 0.5))
+        unknown = dict.fromkeys((*all_measures(table.k), "ties_model"))
+        return Scored(prediction, None, None, [record | unknown for record in records_of(half, settings)])
+    columns, grouped = _columns(prediction, settings, DRAWS)
     values = values_of(table, P, columns, clustering, ties=settings.ties)
     by_itself = None
     if grouped is not None and table.groups is not None:
@@ -75,15 +85,11 @@ def score(prediction: Prediction, settings: Settings, clustering: Clustering) ->
 
 
 def records_of(prediction: Prediction, settings: Settings, *, draws: int = DRAWS) -> list[Record]:
-    """Score a prediction by group; for a run that diverged only its size is known."""
-    if np.isfinite(prediction.P).all():
-        return _records(prediction, *_columns(prediction, settings, draws))
-    half = replace(prediction, P=np.full(len(prediction.table), 0.5))
-    unknown = dict.fromkeys((*all_measures(prediction.table.k), "ties_model"))
-    return [record | unknown for record in _records(half, *_columns(half, settings, draws))]
+    """Score a prediction whose P are numbers by group."""
+    return _records(prediction, *_columns(prediction, settings, draws))
 
 
-def _columns(prediction: Prediction, settings: Settings, draws: int = DRAWS) -> tuple[Columns, Columns | None]:
+def _columns(prediction: Prediction, settings: Settings, draws: int) -> tuple[Columns, Columns | None]:
     """Values of every row: of all rows together and, for pairs in groups, of each group by itself."""
     table, P = prediction.table, prediction.P
     values = values_per_row(table, P, ties=settings.ties, floor=prediction.floor, draws=draws)
@@ -100,14 +106,14 @@ def _records(prediction: Prediction, values: Columns, grouped: Columns | None) -
     return [record for record in records if not split.startswith("fold") or record["group"] == "all"]
 
 
-def with_bars(records: Sequence[Record], errors: Errors) -> list[Record]:
+def with_bars(records: Sequence[Record], known: Errors) -> list[Record]:
     """Add the error bar of every measure to some records; they are None for groups whose errors are not known."""
     measures = _measures(records[0])
     unknown = Error(*np.full((4, len(measures)), np.nan))
     barred = []
     for record in records:
         bars: Record = {}
-        error = errors.get(record["group"], unknown)
+        error = known.get(record["group"], unknown)
         for name, se, skew, units in zip(measures, error.se, error.skew, error.units, strict=True):
             bars |= bar(name, record[name], float(se), float(units), skew=float(skew))
         barred.append(record | bars)
@@ -170,6 +176,92 @@ def with_fields(scores: Sequence[Record], fields: Mapping[tuple[str, str], Recor
         record | fields.get((record["distance"], record["estimator"]), {}) if record in tested else record
         for record in scores
     ]
+
+
+# The ceiling, and the share of it that each score explains
+
+
+def ceiling_of(tested: Sequence[Scored], clustering: Clustering, among: int = 1) -> Ceiling:
+    """Floor and ceiling of the tested votes; every scored function shows what can be reached."""
+    table = tested[0].prediction.table
+    scored: dict[str, list[FloatArray]] = {"nll": [], "score_2afc": []}
+    alone: dict[str, FloatArray] = {}
+    for one in tested:
+        if one.values is not None:
+            columns = dict(zip(one.values.measures, one.values.columns.T, strict=True))
+            scored["nll"].append(columns["nll"])
+            scored["score_2afc"].append(columns["score_2afc"])
+            alone[one.prediction.run.distance] = columns["score_2afc_distance"]
+    scored["score_2afc"] += alone.values()
+    return estimate_ceiling(table.n, table.M, clusters=clustering.rows, scored=scored, among=among)
+
+
+def with_explained(
+    scores: Sequence[Record], tested: Sequence[Scored], clustering: Clustering, ceiling: Ceiling
+) -> list[Record]:
+    """Add to the tested scores, all triplets pooled, the share of the explainable that they explain: an interval in %.
+
+    For several seeds it is the mean of their ends.
+    """
+    shares: dict[tuple[str, str], list[tuple[float | None, float | None]]] = {one.key: [] for one in tested}
+    for one in tested:
+        if one.values is not None and not one.prediction.diverged:
+            shares[one.key].append(_explained(one, one.values, clustering, ceiling))
+    explained: dict[tuple[str, str], Record] = {}
+    for key, intervals in shares.items():
+        for side, name in enumerate(("explained_low", "explained_high")):
+            ends = [interval[side] for interval in intervals]
+            mean = None if not ends or None in ends else float(np.mean(np.array(ends, dtype=np.float64)))
+            explained.setdefault(key, {})[name] = mean
+    return with_fields(scores, explained)
+
+
+def with_common_ceiling(
+    scores: Sequence[Sequence[Record]], ceilings: Sequence[Ceiling]
+) -> tuple[list[Record], Ceiling]:
+    """Join the scores of tables with the same votes, with the share that each explains of what all of them show."""
+    common = best_of(ceilings)
+    parts = zip(scores, ceilings, strict=True)
+    return [_explained_by(record, own, common) for records, own in parts for record in records], common
+
+
+def _explained_by(record: Record, own: Ceiling, common: Ceiling) -> Record:
+    """Return a record with the share that it explains of a common ceiling, instead of its own."""
+    shares = {}
+    for end, sides in {"low": ("gain_highest", "gain_lowest"), "high": ("gain_lowest", "gain_highest")}.items():
+        share = record.get(f"explained_{end}")
+        if share is not None:
+            gain = sides[share < 0]
+            shares[f"explained_{end}"] = share * getattr(own, gain) / getattr(common, gain)
+    return record | shares
+
+
+def _explained(
+    one: Scored, values: Values, clustering: Clustering, ceiling: Ceiling
+) -> tuple[float | None, float | None]:
+    """Interval of the share explained; the gain over P = 1/2 is paired, triplet by triplet."""
+    table, nll = one.prediction.table, MEASURES[2].index("nll")
+    weight = clustering.rows.shares()
+    gain = -log_likelihood(table.n, table.M, 0.5) - values.columns[:, nll]
+    mean = float(np.average(gain, weights=table.mass))
+    if not np.isfinite(mean):
+        return None, None
+    effects = None
+    if clustering.ballots is not None and values.vote_effects is not None:
+        effects = -values.vote_effects[:, [nll]] * weight[clustering.ballots.row, None]
+    se = float(clustering.standard_errors(((gain - mean) * weight)[:, None], weight, effects)[0, 0])
+    units = float(clustering.units(weight)[0])
+    if values.halves is not None:
+        error = errors(values, None, clustering)["all"]
+        se, units = float(np.sqrt(se**2 + error.training[nll])), float(error.units[nll])
+    ends = t_interval(mean, se, units)
+    if not np.isfinite(ends.low):
+        return None, None
+    low, high = share_explained(ceiling, *(ceiling.floor_nll - value for value in (mean, ends.high, ends.low)))
+    return None if low is None else 100 * low, None if high is None else 100 * high
+
+
+# What is unknown, and the rows of the result
 
 
 def warnings(records: Sequence[Record]) -> Iterator[str]:
