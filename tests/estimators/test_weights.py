@@ -14,7 +14,7 @@ from scipy.special import expit
 from conftest import random_table
 from twoafc import Density, Network, Pairs, Spline, Triplets, load
 from twoafc.core import Uniform, uniformise
-from twoafc.estimators.kernel import rows_left_out
+from twoafc.estimators.kernel import Rows, rows_left_out
 from twoafc.table import Votes
 
 AT = np.abs(np.random.default_rng(9).normal(size=(2, 60)))
@@ -86,8 +86,8 @@ def test_a_row_is_left_out_with_its_weight(k: int) -> None:
     T, sigma, prior = 40, 0.1, 1e-3
     cell, M, weight = rng.integers(0, 16, (k, T)), rng.integers(1, 4, T), rng.integers(1, 4, T).astype(np.float64)
     n, share = rng.binomial(M, 0.4), 0.5 if k == 2 else 0.4
-    asked: Any = {"shape": (16,) * k, "share": share, "prior": prior, "weight": weight}
-    found = rows_left_out(np.ravel_multi_index(tuple(cell), (16,) * k), n, M, weight, **asked)(sigma)
+    rows, place = Rows((), n, M, weight), np.ravel_multi_index(tuple(cell), (16,) * k)
+    found = rows_left_out(rows, place, (16,) * k, share, prior, weight)(sigma)
     u = cell / 16
     slow = 0.0
     for t in range(T):

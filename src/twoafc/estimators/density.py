@@ -16,13 +16,13 @@ from scipy.special import xlogy
 from twoafc.arrays import FloatArray
 from twoafc.core import Uniform, one_thread
 from twoafc.estimators.kernel import (
+    Rows,
     Sums,
     choose_sigma,
-    curve_covariances,
+    covariances,
     interpolate,
     interpolated_variance,
     kernel_sums,
-    surface_covariances,
 )
 from twoafc.estimators.saved import Model, of_rows
 from twoafc.public import public
@@ -80,29 +80,21 @@ class Density:
         """Fit P to a table, path or frame with one distance."""
         table = as_votes(table)
         uniform, *columns = table.uniformised()
-        u, n, M, mass, squared_mass = tuple(columns), table.n, table.M, table.mass, table.squared_mass
-        share = 0.5 if table.k == 2 else float((n * mass).sum() / (M * mass).sum())
-        clusters = None
-        if table.k == 1 or self.sigma == "auto":
-            clusters = repeated_units(table)
+        clusters = repeated_units(table) if table.k == 1 or self.sigma == "auto" else None
+        rows = Rows(tuple(columns), table.n, table.M, table.mass, clusters)
+        share = 0.5 if table.k == 2 else float((table.n * table.mass).sum() / (table.M * table.mass).sum())
         chosen = self
         if self.sigma == "auto":
             row, of_parts = table.parts
             weight = 1.0 if table.scaled_weight is None else table.scaled_weight
-            parts = tuple(x[row] for x in u), n[row], M[row], of_parts, clusters
-            sigma = choose_sigma(*parts, share=share, prior=self.prior, weight=weight)
+            parts = Rows(tuple(x[row] for x in columns), table.n[row], table.M[row], of_parts, clusters)
+            sigma = choose_sigma(parts, share=share, prior=self.prior, weight=weight)
             chosen = replace(self, sigma=sigma, grid_size=max(self.grid_size, ceil(1.5 / sigma)))
         sigma = float(chosen.sigma)
-        sums = kernel_sums(u, n, M, mass, sigma=sigma, grid_size=chosen.grid_size)
+        sums = kernel_sums(rows, sigma=sigma, grid_size=chosen.grid_size)
         P = share + _excess_at_nodes(sums, share, self.prior)
-        if table.k == 2:
-            # Not clustered: sums of squared kernels serve all nodes at once, sums by reference would not.
-            rows = (u, n, M, P, sums.M + self.prior, squared_mass)
-            covariances = partial(surface_covariances, *rows, sigma=sigma)
-        else:
-            pairs = (u[0], n, M, P, sums.M, mass, squared_mass, clusters)
-            covariances = partial(curve_covariances, *pairs, sigma=sigma, prior=self.prior)
-        return DensityFit(chosen, uniform, share, sums, covariances)
+        later = partial(covariances, rows, table.squared_mass, P, sums.M, sigma=sigma, prior=self.prior)
+        return DensityFit(chosen, uniform, share, sums, later)
 
 
 def _excess_at_nodes(sums: Sums, share: float, prior: float) -> FloatArray:
