@@ -13,7 +13,7 @@ from scipy.stats import binom, rankdata
 
 from conftest import random_table
 from twoafc.core import Uniform
-from twoafc.estimators import Density, DensityFit, Spline
+from twoafc.estimators import Density, Spline
 from twoafc.estimators.kernel import interpolated_variance
 from twoafc.metrics import agreement, nll, score_2afc_distance
 from twoafc.table import Triplets
@@ -314,15 +314,6 @@ def test_settings_are_values() -> None:
     assert hash(Density()) == hash(Density())
     with pytest.raises(dataclasses.FrozenInstanceError):
         Density().sigma = 1.0  # type: ignore[misc]
-
-
-def test_a_restored_fit_answers_the_same() -> None:
-    fit = Density(sigma=0.1).fit(random_table())
-    again = DensityFit.restore(dataclasses.asdict(fit.settings), fit.arrays())
-    d0, d1 = np.random.default_rng(0).uniform(0, 5, (2, 50))
-    np.testing.assert_array_equal(again.probability(d0, d1), fit.probability(d0, d1))
-    np.testing.assert_array_equal(again.standard_error(d0, d1), fit.standard_error(d0, d1))
-    assert again.plane_log_likelihood == fit.plane_log_likelihood
 
 
 @pytest.mark.parametrize("settings", [Density(), Spline()])

@@ -27,7 +27,6 @@ from twoafc.estimators.network import (
     mean_loss,
     mirrored_rows,
 )
-from twoafc.files import read_archive
 from twoafc.table import Triplets
 from twoafc.worlds import simulate, true_probability
 
@@ -173,13 +172,6 @@ def test_a_known_P_is_recovered_from_5000_triplets(solver, inputs, bound):
     assert fit.reason is None
 
 
-def test_mixed_M_is_recovered_as_well_as_one_M():
-    test = table(triplets=5000, seed=1)
-    fit = Network(solver="lbfgs").fit(table(triplets=5000, votes=(1, 4, 10)))
-    error = abs(fit.probability(test.d0, test.d1) - true_probability("weber", test.d0, test.d1))
-    assert error.mean() < 0.015
-
-
 def test_lbfgs_ends_lower_than_adam():
     train = table(triplets=20_000, votes=2)
     adam, lbfgs = (Network(solver=solver).fit(train) for solver in ("adam", "lbfgs"))
@@ -304,23 +296,6 @@ def test_settings_take_numpys_integers_and_compare():
     assert Network(seed=np.int64(3)) == Network(seed=3)
     assert type(Network(seed=np.int64(3)).seed) is int
     assert hash(Network()) == hash(Network())
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [Network(), Network(solver="lbfgs", inputs="raw", seed=2), Network(learning_rate=1e30)],
-    ids=["adam", "raw", "diverged"],
-)
-def test_a_saved_model_gives_the_same_P(settings, tmp_path):
-    train = table(triplets=200)
-    fit = settings.fit(train)
-    fit.save(tmp_path / "model.npz")
-    name, stored, arrays = read_archive(tmp_path / "model.npz")
-    again = NetworkFit.restore(stored, arrays)
-    assert (name, again.settings, again.reason) == ("network", settings, fit.reason)
-    np.testing.assert_array_equal(again.probability(train.d0, train.d1), fit.probability(train.d0, train.d1))
-    np.testing.assert_array_equal(again.training_nll, fit.training_nll)
-    assert (fit.uniform is None) == (settings.inputs == "raw")
 
 
 def test_the_mean_loss_does_not_depend_on_how_rows_fall_into_chunks():

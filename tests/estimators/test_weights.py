@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from conftest import random_table
-from twoafc import Density, Network, Pairs, Spline, Triplets, load
+from twoafc import Density, Network, Pairs, Spline, Triplets
 from twoafc.core import Uniform, uniformise
 from twoafc.estimators.kernel import Rows, rows_left_out
 from twoafc.table import Votes
@@ -122,15 +122,6 @@ def test_weights_of_one_change_nothing(estimator: Any) -> None:
     table = random_table(150, ref=np.arange(150) // 3)
     fits = [estimator.fit(one) for one in (table, replace(table, weight=np.ones(150)))]
     np.testing.assert_allclose(*(fit.probability(*AT) for fit in fits), rtol=0, atol=1e-12)
-
-
-def test_a_model_fitted_with_weights_is_saved(tmp_path: Any) -> None:
-    table = random_table(80, weight=np.random.default_rng(0).lognormal(size=80))
-    for estimator in (Density(), Spline(), Network(epochs=1)):
-        fit = estimator.fit(table)
-        fit.save(tmp_path / "model.npz")
-        np.testing.assert_array_equal(load(tmp_path / "model.npz").probability(*AT), fit.probability(*AT))
-    assert repr(Density().fit(table)) == f"DensityFit(sigma=0.02273, grid_size=20, {table.effective_rows:.0f} triplets)"
 
 
 def test_unequal_weights_do_not_make_the_spline_overconfident() -> None:
