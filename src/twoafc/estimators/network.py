@@ -137,16 +137,7 @@ class Network:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NetworkFit(Model):
-    """A fitted network.
-
-    Examples
-    --------
-    >>> fit = NetworkFit(Network(), None, np.zeros(1281), np.array([1.5]), chance_nll=1.2)
-    >>> fit.probability(0.3, [0.3, 0.5])
-    array([0.5, 0.5])
-    >>> fit.reason
-    'the training NLL is worse than that of P = 1/2; 1.5 against 1.2'
-    """
+    """A fitted network."""
 
     settings: Network
     uniform: Uniform | None  # the map of the distances; None for raw inputs
