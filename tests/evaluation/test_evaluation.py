@@ -65,18 +65,6 @@ def test_scores_are_those_of_fitting_by_hand() -> None:
     assert found.triplets.columns == columns.split()
 
 
-def test_all_ten_distances_of_the_real_votes_in_one_run(material: tuple[Triplets, Triplets]) -> None:
-    found = evaluate(*material).frame().filter(split="test", group="all")
-    raw = dict(zip(found["distance"], found["score_2afc_distance"], strict=True))
-    for name, value in {"rmse": 63.881, "lpips_alex": 73.547}.items():
-        assert raw[name] == pytest.approx(value, abs=0.0006)
-    test = material[1]
-    for name in test.distances:
-        c = np.sign(test[name].d0 - test[name].d1) / 2 + 0.5
-        exact = 100 * np.mean(c * test.n / test.M + (1 - c) * (1 - test.n / test.M))
-        assert raw[name] == pytest.approx(exact, abs=1e-9)
-
-
 def test_cross_validation_scores_triplets_that_the_fit_has_not_seen() -> None:
     refs = np.repeat(np.arange(20), 20)
     train = wide(400, 3, ref=refs)

@@ -358,12 +358,3 @@ def test_names_in_other_scripts_and_with_odd_signs_are_drawn(here: Path) -> None
     found = sweep(Triplets.from_frame(frame), sigmas=[0.1], grid_sizes=(), grid_size=10, folds=2)
     write_sweep(found, here / "s", {})
     assert "距離" in Path("s/figures/sweep-sigma-nll.svg").read_text(encoding="utf-8")
-
-
-def test_the_real_material_has_a_valley(material: tuple[Triplets, Triplets]) -> None:
-    train, test = material
-    found = sweep(train, test, distances=["lpips_alex"], sigmas=[0.0037, 1.0], grid_sizes=(), grid_size=40)
-    nll = {r["sigma"]: r["nll"] for r in found.scores}
-    automatic = float(found.automatic["lpips_alex"].sigma)
-    assert nll[automatic] < nll[0.0037]
-    assert nll[automatic] < nll[1.0]

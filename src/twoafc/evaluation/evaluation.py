@@ -174,7 +174,7 @@ def evaluate_tables(
     card = make_card(described, estimators, asdict(settings), runs) | training_card(unseen)
     card["caveats"] = [worded(caveat, train.row) for caveat in clustering.caveats()]
     card["caveats"] += training_caveats(unseen, noise, data, settings)
-    card["paper_density_nll"] = _finite(papers)
+    card["paper_density_nll"] = papers
     if planned:
         card |= {"baseline": baseline, "planned": [list(pair) for pair in planned]}
     return Result(
@@ -343,11 +343,6 @@ def worded(text: str, row: str) -> str:
     return text if row == "triplet" else text.replace("surfaces", "curves").replace("triplet", row)
 
 
-def _finite(numbers: Mapping[str, float]) -> dict[str, float | None]:
-    """Numbers for JSON, which has no infinity."""
-    return {name: number if np.isfinite(number) else None for name, number in numbers.items()}
-
-
 def _described(data: Data, fits: Fits) -> dict[str, dict[str, Any]]:
     """The tables for the card, with all distances that were read, used or not: the explorer finds them by contents."""
     tables = {"train": data.train} | ({} if data.test is None else {"test": data.test})
@@ -431,11 +426,7 @@ def _evaluate_counts(
         for run in results[-1].runs:
             asked = chosen[run.estimator] if run.seed is None else replace(chosen[run.estimator], seed=run.seed)
             runs.append(replace(run, fit=carrying(cast("Model", run.fit), asked, train[name])))
-    papers = {
-        name: np.inf if nll is None else nll
-        for result in results
-        for name, nll in result.card["paper_density_nll"].items()
-    }
+    papers = {name: nll for result in results for name, nll in result.card["paper_density_nll"].items()}
     notes += [note for result in results for note in result.notes if not note.startswith(PAPERS_DENSITY)]
     notes += _density_note([record for result in results for record in result.scores], papers)
     of_counts, caveats = _notes_on_counts(train, test, names)
@@ -452,7 +443,7 @@ def _evaluate_counts(
         error_bars=next((words for words in bars if "left out" in words), bars[0]),
         notes=[*dict.fromkeys([*notes, *notes_of_estimators, ABSENT, *of_counts])],
         card=make_card(data, chosen, results[0].card["settings"], runs)
-        | {"caveats": [*dict.fromkeys(caveats)], "paper_density_nll": _finite(papers)},
+        | {"caveats": [*dict.fromkeys(caveats)], "paper_density_nll": papers},
     )
 
 
