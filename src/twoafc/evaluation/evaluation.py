@@ -14,11 +14,12 @@ from twoafc.arrays import FloatArray, Progress
 from twoafc.diagnostics import Finding, check
 from twoafc.errors import DataError
 from twoafc.estimators import AUTO, CountsEstimator, Density, Estimator, Model, Network, Spline, estimator
-from twoafc.evaluation.bars import ErrorBarMethod, bootstrap_refits
 from twoafc.evaluation.halves import find_noise, training_card, training_caveats, training_words, with_noise
 from twoafc.evaluation.loop import Data, Fits, Learned, Task, predictions, shared_distances
 from twoafc.evaluation.records import (
+    ErrorBarMethod,
     Scored,
+    bootstrap_refits,
     ceiling_of,
     score,
     summaries,

@@ -19,10 +19,9 @@ from twoafc import plots
 from twoafc.arrays import Progress
 from twoafc.diagnostics import Finding, check_overlap
 from twoafc.estimators import Density
-from twoafc.evaluation.bars import BY_FORMULA
 from twoafc.evaluation.evaluation import check_tables, only, worded
 from twoafc.evaluation.loop import Data, crossed, joined, shared_distances
-from twoafc.evaluation.records import score, with_bars
+from twoafc.evaluation.records import BY_FORMULA, score, with_bars
 from twoafc.evaluation.settings import Settings
 from twoafc.files import OutputFolder
 from twoafc.inference import COMPARED, Clustering, Record, Values, clustering_of, compare, corrected, errors
