@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -129,8 +129,8 @@ class ErrorBarMethod:
     """
 
     settings: Settings
-    refits: Mapping[Key, FloatArray] = field(default_factory=dict)
-    on_test: bool = False
+    refits: Mapping[Key, FloatArray]
+    on_test: bool
 
     @property
     def description(self) -> str:
@@ -207,9 +207,12 @@ def bootstrap_refits(data: Data, fits: Fits, settings: Settings, progress: Progr
         drawn = _redrawn(data.train, drawn_rows(rows, rng))
         # Another seed for each draw: what a seed decides is part of the error.
         current = replace(settings, seeds=1, seed=settings.seed + draw)
-        fold = None if data.test is not None else _folds(drawn, current)
-        if data.test is None and fold is None:
-            continue
+        fold = None
+        if data.test is None:
+            most = most_folds(drawn)
+            if most < 2:
+                continue  # a single reference was drawn
+            fold = assign_folds(drawn, min(settings.folds or FOLDS, most), seed=current.seed)
         for task in fits.tasks(current):
             for prediction in predictions(task, task.run(drawn), Data(drawn, data.test, fold)):
                 if prediction.diverged:
@@ -220,14 +223,6 @@ def bootstrap_refits(data: Data, fits: Fits, settings: Settings, progress: Progr
                     drawn_scores = replicates.setdefault(key, np.full((settings.draws, len(measures)), np.nan))
                     drawn_scores[draw] = [np.nan if record[name] is None else record[name] for name in measures]
     return replicates
-
-
-def _folds(drawn: Votes, settings: Settings) -> IntArray | None:
-    """Folds of a drawn table, fewer if it has fewer references than folds; None if it has only one."""
-    most = most_folds(drawn)
-    if most < 2:
-        return None
-    return assign_folds(drawn, min(FOLDS if settings.folds is None else settings.folds, most), seed=settings.seed)
 
 
 def _redrawn(table: Votes, rows: IntArray) -> Votes:
