@@ -6,7 +6,7 @@ from scipy.special import expit
 
 from conftest import random_table
 from twoafc.estimators import Density
-from twoafc.estimators.kernel import choose_sigma, clusters_left_out, rows_left_out
+from twoafc.estimators.kernel import Rows, choose_sigma, clusters_left_out, rows_left_out
 from twoafc.table import Triplets
 
 PRIOR = 1e-3
@@ -37,15 +37,11 @@ def test_whole_rows_and_references_are_left_out(k: int, whole_references: bool) 
     shape = (64,) * k
     cells = rng.integers(0, 64, (k, 150))
     M = rng.integers(1, 4, 150)
-    n, one = rng.binomial(M, 0.4), np.ones(150)
-    share = 0.5 if k == 2 else 0.4
+    n, share = rng.binomial(M, 0.4), 0.5 if k == 2 else 0.4
     unit = np.arange(150) % 15 if whole_references else np.arange(150)
-    data, asked = (np.ravel_multi_index(tuple(cells), shape), n, M, one), {"shape": shape, "share": share}
-    likelihood = (
-        clusters_left_out(*data, unit, **asked, prior=PRIOR)
-        if whole_references
-        else rows_left_out(*data, **asked, prior=PRIOR)
-    )
+    left_out = clusters_left_out if whole_references else rows_left_out
+    rows = Rows((), n, M, np.ones(150), unit if whole_references else None)
+    likelihood = left_out(rows, np.ravel_multi_index(tuple(cells), shape), shape, share, PRIOR)
     for sigma in SIGMAS:
         slow = slow_left_out(tuple((cells + 0.5) / 64), n, M, unit, sigma, share)
         assert likelihood(sigma) == pytest.approx(slow, rel=1e-9)
@@ -58,7 +54,7 @@ def test_the_width_chosen_is_the_likeliest(k: int) -> None:
     M = np.full(60, 3)
     n = rng.binomial(M, expit(6 * (u[0] - (u[1] if k == 2 else 0.5))))
     share = 0.5 if k == 2 else n.sum() / M.sum()
-    sigma = choose_sigma(u, n, M, np.ones(60), None, share=share, prior=PRIOR)
+    sigma = choose_sigma(Rows(u, n, M, np.ones(60)), share=share, prior=PRIOR)
     tried = [slow_left_out(u, n, M, np.arange(60), sigma * factor, share) for factor in (0.5, 1, 2)]
     assert tried[1] == max(tried)
 
@@ -99,8 +95,8 @@ def test_a_useless_distance_gets_a_wide_kernel() -> None:
     rng = np.random.default_rng(0)
     u0, u1 = rng.random((2, 4000))
     M = np.full(4000, 2)
-    asked = {"share": 0.5, "prior": PRIOR}
-    chosen = [choose_sigma((u0, u1), rng.binomial(2, 0.5, 4000), M, np.ones(4000), None, **asked) for _ in range(9)]
+    tables = [Rows((u0, u1), rng.binomial(2, 0.5, 4000), M, np.ones(4000)) for _ in range(9)]
+    chosen = [choose_sigma(rows, share=0.5, prior=PRIOR) for rows in tables]
     assert np.median(chosen) > 0.2
 
 

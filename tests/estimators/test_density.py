@@ -13,7 +13,7 @@ from scipy.stats import binom, rankdata
 
 from conftest import random_table
 from twoafc.core import Uniform
-from twoafc.estimators import Density, DensityFit, Spline
+from twoafc.estimators import Density, Spline
 from twoafc.estimators.kernel import interpolated_variance
 from twoafc.metrics import agreement, nll, score_2afc_distance
 from twoafc.table import Triplets
@@ -67,16 +67,6 @@ def test_between_nodes_the_surface_is_bilinear() -> None:
     train, test = random_table(300), random_table(100, seed=1)
     found = Density().fit(train).probability(test.d0, test.d1)
     np.testing.assert_allclose(found, slow_probability(train, Density(), test.d0, test.d1), atol=1e-12)
-
-
-def test_the_real_votes_give_the_figures_of_a_dense_double_loop(material: tuple[Triplets, Triplets]) -> None:
-    train, test = material
-    for name in train.distances:
-        P = Density().fit(train[name]).probability(test[name].d0, test[name].d1)
-        slow = slow_probability(train[name], Density(), test[name].d0, test[name].d1)
-        assert nll(test.n, test.M, P) == pytest.approx(nll(test.n, test.M, slow), abs=1e-9)
-        # Where P is 1/2 the loop's rounding would decide which of two counts is the more likely.
-        assert agreement(test.n, test.M, P) == pytest.approx(agreement(test.n, test.M, slow.round(12)), abs=0.01)
 
 
 @pytest.mark.parametrize(
@@ -314,15 +304,6 @@ def test_settings_are_values() -> None:
     assert hash(Density()) == hash(Density())
     with pytest.raises(dataclasses.FrozenInstanceError):
         Density().sigma = 1.0  # type: ignore[misc]
-
-
-def test_a_restored_fit_answers_the_same() -> None:
-    fit = Density(sigma=0.1).fit(random_table())
-    again = DensityFit.restore(dataclasses.asdict(fit.settings), fit.arrays())
-    d0, d1 = np.random.default_rng(0).uniform(0, 5, (2, 50))
-    np.testing.assert_array_equal(again.probability(d0, d1), fit.probability(d0, d1))
-    np.testing.assert_array_equal(again.standard_error(d0, d1), fit.standard_error(d0, d1))
-    assert again.plane_log_likelihood == fit.plane_log_likelihood
 
 
 @pytest.mark.parametrize("settings", [Density(), Spline()])

@@ -16,16 +16,17 @@ from twoafc.estimators import Network, NetworkFit
 from twoafc.estimators.network import (
     LATTICE,
     LAYERS,
-    Net,
+    backward,
     counted_rows,
     descend_adam,
+    forward,
     initial,
+    layers,
     logits,
     losses,
     mean_loss,
     mirrored_rows,
 )
-from twoafc.files import read_archive
 from twoafc.table import Triplets
 from twoafc.worlds import simulate, true_probability
 
@@ -64,12 +65,10 @@ def torch_loss(net, rows):
     return (M * binary_cross_entropy_with_logits(net(rows[:, :5])[:, 0], n / M, reduction="none")).mean()
 
 
-def test_there_are_1281_parameters_and_one_fit_holds_them_read_only():
+def test_there_are_1281_parameters():
     fit = Network(solver="lbfgs").fit(table(triplets=20))
     assert fit.parameters.shape == (1281,)
     assert sum(p.numel() for p in torch_network(fit.parameters).parameters()) == 1281
-    with pytest.raises(ValueError, match="read-only"):
-        fit.parameters[0] = 0
 
 
 def test_initial_parameters_fill_torchs_default_range():
@@ -96,19 +95,19 @@ def test_logits_loss_and_gradient_are_those_of_torch(size):
     reference = torch_network(parameters)
     loss = torch_loss(reference, rows)
     loss.backward()
-    net = Net(parameters, size)
-    z = net.forward(rows[:, :6])
+    weights = layers(parameters)
+    entering, z = forward(weights, rows[:, :6])
     np.testing.assert_allclose(z, reference(torch.tensor(rows[:, :5])).detach()[:, 0], rtol=1e-12, atol=1e-13)
     assert losses(z, rows).mean() == pytest.approx(loss.item(), rel=1e-13)
     error = (rows[:, 7] / (1 + np.exp(-z)) - rows[:, 6]) / size
-    gradient = net.backward(rows[:, :6], error)
+    gradient = backward(weights, entering, error)
     np.testing.assert_allclose(gradient, flat([p.grad for p in reference.parameters()]), rtol=1e-9, atol=1e-14)
 
 
 @pytest.mark.parametrize("learning_rate", [1e-3, 0.05])
 def test_adam_takes_the_steps_of_torchs(learning_rate):
     rows = some_rows(150)  # 300 rows: two whole batches and one of 44
-    ours, history = descend_adam(rows, epochs=3, batch_size=128, learning_rate=learning_rate, seed=7)
+    ours, history = descend_adam(rows, Network(epochs=3, learning_rate=learning_rate, seed=7))
     rng = np.random.default_rng(7)
     reference = torch_network(initial(rng))
     adam = torch.optim.Adam(reference.parameters(), lr=learning_rate)
@@ -123,8 +122,7 @@ def test_adam_takes_the_steps_of_torchs(learning_rate):
 
 def test_float32_costs_adam_nothing_that_matters():
     rows = some_rows(1000)
-    settings = {"epochs": 2, "batch_size": 128, "learning_rate": 1e-3, "seed": 0}
-    single, double = descend_adam(rows.astype(np.float32), **settings), descend_adam(rows, **settings)
+    single, double = (descend_adam(rows.astype(dtype), Network(epochs=2)) for dtype in (np.float32, np.float64))
     np.testing.assert_allclose(single[1], double[1], rtol=1e-4)
 
 
@@ -171,14 +169,6 @@ def test_a_known_P_is_recovered_from_5000_triplets(solver, inputs, bound):
     error = abs(fit.probability(test.d0, test.d1) - true_probability("weber", test.d0, test.d1))
     assert error.mean() < bound
     assert not fit.diverged
-    assert fit.reason is None
-
-
-def test_mixed_M_is_recovered_as_well_as_one_M():
-    test = table(triplets=5000, seed=1)
-    fit = Network(solver="lbfgs").fit(table(triplets=5000, votes=(1, 4, 10)))
-    error = abs(fit.probability(test.d0, test.d1) - true_probability("weber", test.d0, test.d1))
-    assert error.mean() < 0.015
 
 
 def test_lbfgs_ends_lower_than_adam():
@@ -236,7 +226,6 @@ def test_nothing_global_is_touched():
 def test_a_run_that_explodes_stops_early_and_says_so():
     fit = Network(learning_rate=1e30).fit(table())
     assert fit.diverged
-    assert fit.reason == "the training NLL or a weight is not finite; the last NLL is nan"
     assert len(fit.training_nll) == 1
     assert np.isnan(fit.probability(1.0, [2.0, 3.0])).all()
 
@@ -244,7 +233,7 @@ def test_a_run_that_explodes_stops_early_and_says_so():
 def test_a_run_worse_than_chance_says_so():
     fit = Network(learning_rate=1e3).fit(table())
     assert fit.diverged
-    assert re.fullmatch(r"the training NLL is worse than that of P = 1/2; \S+ against 1\.\d+", fit.reason)
+    assert np.isfinite(fit.training_nll).all()
     assert len(fit.training_nll) == 5
     P = fit.probability(np.linspace(0, 5, 50), 1.0)
     assert ((P >= 0) & (P <= 1)).all()
@@ -307,24 +296,7 @@ def test_settings_take_numpys_integers_and_compare():
     assert hash(Network()) == hash(Network())
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [Network(), Network(solver="lbfgs", inputs="raw", seed=2), Network(learning_rate=1e30)],
-    ids=["adam", "raw", "diverged"],
-)
-def test_a_saved_model_gives_the_same_P(settings, tmp_path):
-    train = table(triplets=200)
-    fit = settings.fit(train)
-    fit.save(tmp_path / "model.npz")
-    name, stored, arrays = read_archive(tmp_path / "model.npz")
-    again = NetworkFit.restore(stored, arrays)
-    assert (name, again.settings, again.reason) == ("network", settings, fit.reason)
-    np.testing.assert_array_equal(again.probability(train.d0, train.d1), fit.probability(train.d0, train.d1))
-    np.testing.assert_array_equal(again.training_nll, fit.training_nll)
-    assert (fit.uniform is None) == (settings.inputs == "raw")
-
-
 def test_the_mean_loss_does_not_depend_on_how_rows_fall_into_chunks():
     rows, parameters = some_rows(500), initial(np.random.default_rng(0))
-    z = Net(parameters, 1000).forward(rows[:, :6])
+    _, z = forward(layers(parameters), rows[:, :6])
     assert mean_loss(parameters, rows) == pytest.approx(losses(z, rows).mean(), rel=1e-12)

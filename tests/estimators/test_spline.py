@@ -14,7 +14,7 @@ from scipy.special import ndtri, rel_entr
 from conftest import random_table
 from twoafc import worlds
 from twoafc.core import uniformise
-from twoafc.estimators import Density, Spline, SplineFit, spline_basis
+from twoafc.estimators import Density, Spline, spline_basis
 from twoafc.estimators.basis import LAST_KNOT, functions, parts, slopes
 from twoafc.estimators.penalised import LINKS, PRECISE, Problem, between_clusters, between_rows, chances, gather, solve
 from twoafc.table import Triplets
@@ -206,14 +206,6 @@ def test_extreme_tables_are_fitted() -> None:
     assert 0.5 < found[1][1] / found[0][1] < 2
 
 
-def test_row_order_is_irrelevant() -> None:
-    table = random_table(500)
-    order = np.random.default_rng(1).permutation(500)
-    at = np.random.default_rng(2).uniform(0.1, 4, (2, 50))
-    one, other = Spline().fit(table), Spline().fit(table.where(order))
-    np.testing.assert_allclose(one.probability(*at), other.probability(*at), atol=1e-6)
-
-
 @pytest.mark.parametrize(("name", "lapse"), [("weber", 0.0), ("sqrt_noise", 0.0), ("weber", 0.05), ("thurstone", 0.0)])
 def test_its_own_error_is_an_eighth_of_the_paper_smoothers(name: str, lapse: float) -> None:
     tables = [world(name, 5000, seed, lapse=lapse) for seed in range(3)]
@@ -326,15 +318,6 @@ def test_correlated_votes_are_not_followed() -> None:
     n = rng.binomial(5, rng.beta(P, 1 - P))
     table = Triplets.from_frame({"n": n, "M": [5] * 3000, "d0": d0, "d1": d1})
     assert Spline().fit(table).dispersion == pytest.approx(3, rel=0.15)
-
-
-def test_a_restored_fit_answers_the_same() -> None:
-    fit = Spline(size=6).fit(random_table(300))
-    kept = dataclasses.asdict(fit.settings)
-    again = SplineFit.restore(kept, fit.arrays())
-    at = np.random.default_rng(0).uniform(0, 5, (2, 50))
-    np.testing.assert_array_equal(again.probability(*at), fit.probability(*at))
-    np.testing.assert_array_equal(again.standard_error(*at), fit.standard_error(*at))
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from conftest import random_table
-from twoafc import Density, Network, Pairs, Spline, Triplets, load
+from twoafc import Density, Network, Pairs, Spline, Triplets
 from twoafc.core import Uniform, uniformise
-from twoafc.estimators.kernel import rows_left_out
+from twoafc.estimators.kernel import Rows, rows_left_out
 from twoafc.table import Votes
 
 AT = np.abs(np.random.default_rng(9).normal(size=(2, 60)))
@@ -86,8 +86,8 @@ def test_a_row_is_left_out_with_its_weight(k: int) -> None:
     T, sigma, prior = 40, 0.1, 1e-3
     cell, M, weight = rng.integers(0, 16, (k, T)), rng.integers(1, 4, T), rng.integers(1, 4, T).astype(np.float64)
     n, share = rng.binomial(M, 0.4), 0.5 if k == 2 else 0.4
-    asked: Any = {"shape": (16,) * k, "share": share, "prior": prior, "weight": weight}
-    found = rows_left_out(np.ravel_multi_index(tuple(cell), (16,) * k), n, M, weight, **asked)(sigma)
+    rows, place = Rows((), n, M, weight), np.ravel_multi_index(tuple(cell), (16,) * k)
+    found = rows_left_out(rows, place, (16,) * k, share, prior, weight)(sigma)
     u = cell / 16
     slow = 0.0
     for t in range(T):
@@ -122,15 +122,6 @@ def test_weights_of_one_change_nothing(estimator: Any) -> None:
     table = random_table(150, ref=np.arange(150) // 3)
     fits = [estimator.fit(one) for one in (table, replace(table, weight=np.ones(150)))]
     np.testing.assert_allclose(*(fit.probability(*AT) for fit in fits), rtol=0, atol=1e-12)
-
-
-def test_a_model_fitted_with_weights_is_saved(tmp_path: Any) -> None:
-    table = random_table(80, weight=np.random.default_rng(0).lognormal(size=80))
-    for estimator in (Density(), Spline(), Network(epochs=1)):
-        fit = estimator.fit(table)
-        fit.save(tmp_path / "model.npz")
-        np.testing.assert_array_equal(load(tmp_path / "model.npz").probability(*AT), fit.probability(*AT))
-    assert repr(Density().fit(table)) == f"DensityFit(sigma=0.02273, grid_size=20, {table.effective_rows:.0f} triplets)"
 
 
 def test_unequal_weights_do_not_make_the_spline_overconfident() -> None:

@@ -259,37 +259,8 @@ def test_nobody_said_same() -> None:
     assert all(r["sentence"].endswith("cannot be compared: a mean or its error is not finite") for r in unlike)
 
 
-class Wrong(Half):
-    def probability(self, d: FloatArray) -> FloatArray:
-        return np.full(np.shape(d), 1.5)
-
-
-class Short(Half):
-    def probability(self, d: FloatArray) -> FloatArray:
-        return np.array([0.5])
-
-
-class Sure(Half):
-    def probability(self, d: FloatArray) -> FloatArray:
-        return np.ones(np.shape(d))
-
-
-def test_an_estimator_is_held_to_its_promise() -> None:
-    table = world(20)["good"]
-    with pytest.raises(DataError, match=r"^w must give P in \[0, 1\]; row 0 has P=1.5 \(20 of 20\)$"):
-        evaluate(table, table, estimators={"w": Wrong()})
-    with pytest.raises(DataError, match=r"^s must give one P per row, \(20,\); found \(1,\)$"):
-        evaluate(table, table, estimators={"s": Short()})
-    found = evaluate(table, table, estimators={"sure": Sure()})
-    assert found.notes[-1] == ("good, sure: the NLL on test is infinite; it assigns probability 0 to observed votes")
-
-
 def test_arguments_that_make_no_sense_are_refused() -> None:
     table = world(20)
-    with pytest.raises(DataError, match=r"^train and test must share a distance; train has good, test has poor$"):
-        evaluate(table["good"], table["poor"])
-    with pytest.raises(DataError, match=r"^the test table has no distance good; it has poor$"):
-        evaluate(table, table["poor"], distances=["good"])
     with pytest.raises(DataError, match=r"^folds must lie between 2 and the number of pairs, 20; found 21$"):
         evaluate(table, settings=Settings(folds=21))
     with pytest.raises(ValueError, match=r"^ties concerns 2AFC scores, which pairs do not have; found ties='x0'$"):

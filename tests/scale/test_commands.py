@@ -148,7 +148,7 @@ def test_what_is_wrong_with_one_part_names_it(folder: Path) -> None:
         ),
         (
             ["--engine", "polars", "--test", "test.parquet", "--strict"],
-            "--strict needs checks of single triplets; counts have none",
+            "--strict needs single triplets that are read; these tables are counted",
         ),
         (["--test", "absent-*.npz"], "no file matches absent-*.npz"),
         (["--test", "absent.npz"], "no such file: absent.npz"),

@@ -358,10 +358,8 @@ def test_an_evaluation_of_counts_is_that_of_the_triplets(tables: tuple[Triplets,
     assert "clustered by ref" in found.error_bars
     assert found.triplets is None
     assert found.comparisons == []
-    assert [str(finding) for finding in found.findings] == [
-        "note: both: the tables were counted, not checked; what twoafc check looks at is in single triplets; "
-        "run it on a part of them"
-    ]
+    assert found.findings == []
+    assert any("checks and results of single triplets need the triplets themselves" in note for note in found.notes)
     assert found.notes[-1].startswith("poor: counted in bins, 128 for each doubling of the distance; no bin of several")
     known = {(r["distance"], r["estimator"], r["split"], r["group"]): r for r in exact.scores}
     assert len(known) == len(found.scores)
@@ -446,7 +444,6 @@ def test_cross_validation_of_counts_is_that_of_the_triplets(keep_refs: bool) -> 
     assert list(found) == list(exact)
     by = ", split by ref" if keep_refs else "; folds split triplets, not references"
     assert f"no test table: 4-fold cross-validation{by}" in result.notes
-    assert result.findings[0].table == "train"
     for estimator in ("density",):
         folds = [found[estimator, f"fold-{k}", "all"] for k in range(4)]
         assert sum(fold["triplets"] for fold in folds) == 20_000

@@ -112,8 +112,10 @@ def evaluate(
     check_folder(out, [path for files in paths.values() for path in files])
     changed, counting = changed_tables(paths), Counting(engine, per_octave, keep_refs)
     counted = counting != Counting() or any(source.is_large() for source in sources.values())
-    if counted:
-        _refuse_for_counts(comparisons=baseline is not None or pair, images=images, rename=rename, strict=strict)
+    given = {"--baseline": baseline, "--pair": pair, "--images": images, "--rename": rename, "--strict": strict}
+    refused = next((option for option, value in given.items() if value), None)
+    if counted and refused:
+        raise ValueError(f"{refused} needs single triplets that are read; these tables are counted")
     tables: dict[str, Any] = {} if counted else {**read_tables(paths, rename)}
     if strict:
         _refuse_warnings(tables, distances, changed)
@@ -146,19 +148,6 @@ def _estimators(names: Several, density: dict[str, Any]) -> dict[str, Any]:
     if given and "density" not in chosen:
         raise ValueError(f"--{next(iter(given)).replace('_', '-')} is a setting of density; add --estimator density")
     return chosen | ({"density": Density(**given)} if given else {})
-
-
-def _refuse_for_counts(*, comparisons: Any, images: Path | None, rename: Several, strict: bool) -> None:
-    """Raise a `ValueError` for an option that needs single triplets."""
-    given = {
-        "--baseline and --pair need single triplets; counts have none": comparisons,
-        "--images needs single triplets; counts have none": images,
-        "--rename needs a table that is read; a counted table must have the standard column names": rename,
-        "--strict needs checks of single triplets; counts have none": strict,
-    }
-    for message, option in given.items():
-        if option:
-            raise ValueError(message)
 
 
 def _refuse_warnings(tables: dict[str, Votes], distances: tuple[str, ...] | None, changed: Sequence[Finding]) -> None:

@@ -111,16 +111,7 @@ class Basis:
 
 @cache
 def spline_basis(size: int) -> Basis:
-    """Make the basis of a given size.
-
-    Examples
-    --------
-    >>> functions = spline_basis(10)
-    >>> functions(np.array([-1.0, 0.0, 1.0]))[:, 0].round(6)
-    array([1., 1., 1.])
-    >>> functions.roughness.round(1)[:4]
-    array([ 0. ,  0. ,  7. , 37.3])
-    """
+    """Make the basis of a given size."""
     from scipy.interpolate import CubicSpline  # here, since they are slow to import
     from scipy.linalg import eigh, toeplitz
 
@@ -185,12 +176,6 @@ def functions(z: tuple[FloatArray, ...], size: int) -> FloatArray:
     differences g(z0) - g(z1): first the straight line (``line``: only the ratio of distances counts, where these are
     log-normal), then curves (``scale``: the distance has to be bent). ``tilt`` and ``interaction`` are what no bending
     of it can explain.
-
-    Examples
-    --------
-    >>> z = np.array([0.5, -1.0])
-    >>> functions((z, z), 4).round(12).tolist() == np.zeros((2, 6)).tolist()
-    True
     """
     basis = spline_basis(size)
     return basis(z[0]) if len(z) == 1 else _antisymmetric(basis(z[0]), basis(z[1]))

@@ -16,15 +16,15 @@ from scipy.special import xlogy
 from twoafc.arrays import FloatArray
 from twoafc.core import Uniform, one_thread
 from twoafc.estimators.kernel import (
+    Rows,
     Sums,
     choose_sigma,
-    curve_covariances,
+    covariances,
     interpolate,
     interpolated_variance,
     kernel_sums,
-    surface_covariances,
 )
-from twoafc.estimators.saved import Model
+from twoafc.estimators.saved import Model, of_rows
 from twoafc.public import public
 from twoafc.table import as_votes, repeated_units
 
@@ -80,29 +80,21 @@ class Density:
         """Fit P to a table, path or frame with one distance."""
         table = as_votes(table)
         uniform, *columns = table.uniformised()
-        u, n, M, mass, squared_mass = tuple(columns), table.n, table.M, table.mass, table.squared_mass
-        share = 0.5 if table.k == 2 else float((n * mass).sum() / (M * mass).sum())
-        clusters = None
-        if table.k == 1 or self.sigma == "auto":
-            clusters = repeated_units(table)
+        clusters = repeated_units(table) if table.k == 1 or self.sigma == "auto" else None
+        rows = Rows(tuple(columns), table.n, table.M, table.mass, clusters)
+        share = 0.5 if table.k == 2 else float((table.n * table.mass).sum() / (table.M * table.mass).sum())
         chosen = self
         if self.sigma == "auto":
             row, of_parts = table.parts
             weight = 1.0 if table.scaled_weight is None else table.scaled_weight
-            parts = tuple(x[row] for x in u), n[row], M[row], of_parts, clusters
-            sigma = choose_sigma(*parts, share=share, prior=self.prior, weight=weight)
+            parts = Rows(tuple(x[row] for x in columns), table.n[row], table.M[row], of_parts, clusters)
+            sigma = choose_sigma(parts, share=share, prior=self.prior, weight=weight)
             chosen = replace(self, sigma=sigma, grid_size=max(self.grid_size, ceil(1.5 / sigma)))
         sigma = float(chosen.sigma)
-        sums = kernel_sums(u, n, M, mass, sigma=sigma, grid_size=chosen.grid_size)
+        sums = kernel_sums(rows, sigma=sigma, grid_size=chosen.grid_size)
         P = share + _excess_at_nodes(sums, share, self.prior)
-        if table.k == 2:
-            # Not clustered: sums of squared kernels serve all nodes at once, sums by reference would not.
-            rows = (u, n, M, P, sums.M + self.prior, squared_mass)
-            covariances = partial(surface_covariances, *rows, sigma=sigma)
-        else:
-            pairs = (u[0], n, M, P, sums.M, mass, squared_mass, clusters)
-            covariances = partial(curve_covariances, *pairs, sigma=sigma, prior=self.prior)
-        return DensityFit(chosen, uniform, share, sums, covariances)
+        later = partial(covariances, rows, table.squared_mass, P, sums.M, sigma=sigma, prior=self.prior)
+        return DensityFit(chosen, uniform, share, sums, later)
 
 
 def _excess_at_nodes(sums: Sums, share: float, prior: float) -> FloatArray:
@@ -117,24 +109,13 @@ class DensityFit(Model):
 
     A surface over two distances for triplets, whose sums are over the triplets and their mirrors, or a curve over one
     for pairs.
-
-    Parameters
-    ----------
-    settings : Density
-    uniform : Uniform
-        The map of the distances to [0, 1].
-    share : float
-        P where there is no data: 1/2, or for pairs the share of "same" in all votes.
-    sums : Sums
-    compute_covariances : callable
-        Returns the `covariances`, which take longer than the rest and are computed on first use.
     """
 
     settings: Density
-    uniform: Uniform
-    share: float
+    uniform: Uniform  # the map of the distances to [0, 1]
+    share: float  # P where there is no data: 1/2, or for pairs the share of "same" in all votes
     sums: Sums
-    compute_covariances: Callable[[], FloatArray]
+    compute_covariances: Callable[[], FloatArray]  # they take longer than the rest, and are computed on first use
 
     name: ClassVar[str] = "density"
 
@@ -164,15 +145,10 @@ class DensityFit(Model):
     @property
     def probability(self) -> Callable[..., FloatArray]:
         """Chance that x1 is chosen, a function of d0 and d1; for pairs, chance of "same", a function of d."""
-        return self._chance_of_x1 if self.k == 2 else self._chance_of_same
+        return of_rows(self._chance, self.k)
 
-    def _chance_of_x1(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
-        """Chance that x1 is chosen, for distances of any shape; P(d0, d1) + P(d1, d0) = 1."""
-        return np.clip(self.share + interpolate(self._excess, self.uniform(d0), self.uniform(d1)), 0.0, 1.0)
-
-    def _chance_of_same(self, d: ArrayLike) -> FloatArray:
-        """Chance of "same", for distances of any shape; outside the training range, that at its ends."""
-        return np.clip(self.share + interpolate(self._excess, self.uniform(d)), 0.0, 1.0)
+    def _chance(self, *d: ArrayLike) -> FloatArray:
+        return np.clip(self.share + interpolate(self._excess, *map(self.uniform, d)), 0.0, 1.0)
 
     @property
     def standard_error(self) -> Callable[..., FloatArray]:
@@ -182,22 +158,18 @@ class DensityFit(Model):
         repeat, and is no smaller than that of independent votes. It is 0 where d0 = d1, since P = 1/2 there by
         symmetry, and rises to that of a uniform guess, 0.29, where there is no data.
         """
-        return self._error_for_x1 if self.k == 2 else self._error_for_same
+        return of_rows(self._error, self.k)
 
-    def _error_for_same(self, d: ArrayLike) -> FloatArray:
-        return np.asarray(np.sqrt(self._variance(self.uniform(d))))
-
-    def _error_for_x1(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
-        d0, d1 = np.asarray(d0, dtype=np.float64), np.asarray(d1, dtype=np.float64)
-        u0, u1 = self.uniform(d0), self.uniform(d1)
-        # Where both distances lie beyond the training range, P = 1/2 is a guess.
-        variance = np.where(u0 == u1, GUESS, self._variance(u0, u1))
-        return np.sqrt(np.where(d0 == d1, 0.0, variance))
-
-    def _variance(self, *u: FloatArray) -> FloatArray:
+    def _error(self, *d: ArrayLike) -> FloatArray:
+        u = tuple(map(self.uniform, d))
         observed, binomial = (interpolated_variance(kind, *u) for kind in self.covariances)
         guessed = interpolate(self.settings.prior / (self.sums.M + self.settings.prior), *u)
-        return np.asarray(np.maximum(observed, binomial) + guessed**2 * GUESS)
+        variance = np.maximum(observed, binomial) + guessed**2 * GUESS
+        if self.k == 2:
+            # Where both distances lie beyond the training range, P = 1/2 is a guess.
+            beyond = np.where(np.asarray(d[0]) == np.asarray(d[1]), 0.0, GUESS)
+            variance = np.where(u[0] == u[1], beyond, variance)
+        return np.asarray(np.sqrt(variance))
 
     @property
     def log_likelihood(self) -> FloatArray:

@@ -61,19 +61,11 @@ SURFACE = "surface_"
 
 @dataclass(frozen=True, eq=False)
 class Fused:
-    """A fused distance: for each part an increasing function of it, straight between knots.
+    """A fused distance: for each part an increasing function of it, straight between knots."""
 
-    Parameters
-    ----------
-    parts : tuple of str
-        The distances that it is made of.
-    knots, heights : tuples of arrays, one for each part
-        Distances, increasing from 0, and the function there, from 0 on.
-    """
-
-    parts: tuple[str, ...]
-    knots: tuple[FloatArray, ...]
-    heights: tuple[FloatArray, ...]
+    parts: tuple[str, ...]  # the distances that it is made of
+    knots: tuple[FloatArray, ...]  # values of each part, increasing from 0
+    heights: tuple[FloatArray, ...]  # the function of each part there, from 0 on
 
     def part(self, name: str, d: ArrayLike) -> FloatArray:
         """Contribution of one part at some distances; beyond the last knot it continues with the last slope."""
@@ -329,27 +321,14 @@ class Chance:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FusionFit(Model):
-    """A fused distance with the chance of a vote given two values of it.
+    """A fused distance with the chance of a vote given two values of it."""
 
-    Parameters
-    ----------
-    settings : Fusion
-        With what was chosen inside the training table.
-    fused : Fused
-        The distance.
-    probability : Chance
-        Chance that x1 is chosen, given its fused distance and that of x0; by a surface where it is one part alone.
-    identities : mapping of part to what it was measured with
-        Of the parts of which that is known: variant, weights, versions, as the card of a measured table has it.
-    card : mapping
-        What the distance was made from and tested on: data, folds, scores.
-    """
-
-    settings: Fusion
+    settings: Fusion  # with what was chosen inside the training table
     fused: Fused
-    probability: Chance
+    probability: Chance  # that x1 is chosen; by a surface where the distance is one part alone
     identities: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    card: Mapping[str, Any] = field(default_factory=dict)
+    """What each part was measured with, where that is known, as the card of a measured table has it."""
+    card: Mapping[str, Any] = field(default_factory=dict)  # what the distance was made from and tested on
 
     name: ClassVar[str] = "fused"
     uniform: ClassVar[None] = None

@@ -53,36 +53,16 @@ class Heads:
     """Settings of heads that are fitted to votes.
 
     They are fitted to a table with one distance whose columns, of shape (T, 1), are the places of pairs among `means`.
-
-    Parameters
-    ----------
-    network : str
-        The distance: ``"lpips_alex"``, ``"lpips_vgg"`` or ``"lpips_squeeze"``.
-    published : tuple of arrays, one for each layer
-        The published heads.
-    weights : mapping of name to digest
-        The weights of the network, and the published heads.
-    means : array of float32, shape (pairs, C), optional
-        The m_c of each pair of images; None of a model that was read from a file.
-    folds : int
-        Parts of the training table, or halvings of its images, that are left out to choose the strength: as many as
-        give `TESTED` rows.
-    seed : int
-        Of these folds.
-    strength : float, optional
-        Of the ridge; infinite for the published heads, None to choose it by the data.
-    start : array, shape (C + 1,), optional
-        A solution for a similar table, to start from.
     """
 
-    network: str
-    published: tuple[FloatArray, ...]
-    weights: Mapping[str, str]
-    means: Float32Array | None = field(default=None, repr=False)
-    folds: int = 5
-    seed: int = 0
-    strength: float | None = None
-    start: FloatArray | None = field(default=None, repr=False)
+    network: str  # the distance: lpips_alex, lpips_vgg or lpips_squeeze
+    published: tuple[FloatArray, ...]  # the published heads of each layer
+    weights: Mapping[str, str]  # digests of the weights of the network and of the published heads, by name
+    means: Float32Array | None = field(default=None, repr=False)  # m_c of each pair, shape (pairs, C)
+    folds: int = 5  # parts of the training table, or halvings of its images, to choose the strength
+    seed: int = 0  # of these folds
+    strength: float | None = None  # of the ridge; infinite for the published heads, None to choose it by the data
+    start: FloatArray | None = field(default=None, repr=False)  # a solution for a similar table, shape (C + 1,)
 
     @property
     def prior(self) -> FloatArray:
@@ -95,7 +75,8 @@ class Heads:
         ridge = Ridge.of(table, self)
         strength, start = (self.strength, self.start) if self.strength is not None else _chosen(ridge, table, self)
         if np.isinf(strength):
-            return _published(table, replace(self, strength=strength))
+            fit, whole = _published(table, replace(self, strength=strength))
+            return replace(fit, probability=Chance(0.0, Spline().fit(whole)))
         theta = ridge.solve(strength, start)
         chosen = replace(self, strength=strength, start=theta)
         chance = Chance(lapse_of(theta[-1])[0])
@@ -219,8 +200,7 @@ def _chosen(ridge: Ridge, table: Votes, settings: Heads) -> tuple[float, FloatAr
     def by_heads(thetas: Sequence[FloatArray]) -> FloatArray:
         return scores_of(ridge.where(rows).probability(theta) for (_, rows), theta in zip(splits, thetas, strict=True))
 
-    d = HeadsFit(settings, settings._by_layer(settings.prior), Chance(0.0), settings.prior)
-    whole = replace(table, distances={settings.network: tuple(map(d.reduce, table.columns))})
+    _, whole = _published(table, settings)
     by_spline = scores_of(
         Spline().fit(whole.where(fitted)).probability(*whole.where(rows).columns) for fitted, rows in splits
     )
@@ -237,35 +217,21 @@ def _chosen(ridge: Ridge, table: Votes, settings: Heads) -> tuple[float, FloatAr
     return (chosen, start) if mean > error else (np.inf, None)
 
 
-def _published(table: Votes, settings: Heads) -> HeadsFit:
-    """Keep the published heads, and fit P to their distance."""
+def _published(table: Votes, settings: Heads) -> tuple[HeadsFit, Votes]:
+    """Return the published heads, without a chance of a vote, and the table with their distance."""
     fit = HeadsFit(settings, settings._by_layer(settings.prior), Chance(0.0), settings._shares(table))
-    d = tuple(map(fit.reduce, table.columns))
-    return replace(fit, probability=Chance(0.0, Spline().fit(replace(table, distances={settings.network: d}))))
+    return fit, replace(table, distances={settings.network: tuple(map(fit.reduce, table.columns))})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HeadsFit(Model):
-    """Heads of LPIPS that were fitted to votes, with the chance of a vote given two of their distances.
-
-    Parameters
-    ----------
-    settings : Heads
-    heads : tuple of arrays of float32, one for each layer
-        The heads.
-    probability : Chance
-        Chance that x1 is chosen, given its distance and that of x0; by a surface if the heads are the published ones.
-    typical : array, shape (C,)
-        Mean of each channel over the training rows.
-    card : mapping
-        What the heads were made from and tested on: data, folds, scores.
-    """
+    """Heads of LPIPS that were fitted to votes, with the chance of a vote given two of their distances."""
 
     settings: Heads
-    heads: tuple[Float32Array, ...]
-    probability: Chance
-    typical: FloatArray
-    card: Mapping[str, Any] = field(default_factory=dict)
+    heads: tuple[Float32Array, ...]  # of each layer
+    probability: Chance  # that x1 is chosen; by a surface if the heads are the published ones
+    typical: FloatArray  # mean of each channel over the training rows, shape (C,)
+    card: Mapping[str, Any] = field(default_factory=dict)  # what the heads were made from and tested on
 
     name: ClassVar[str] = "heads"
     uniform: ClassVar[None] = None

@@ -22,6 +22,16 @@ NEGLIGIBLE = 60.0
 TINY = np.finfo(np.float64).tiny
 
 
+class Rows(NamedTuple):
+    """Rows of a table on the map of their distances."""
+
+    u: tuple[FloatArray, ...]  # the k uniformised distances
+    n: IntArray
+    M: IntArray
+    mass: FloatArray  # what each row counts for: see `twoafc.table.Votes.mass`
+    clusters: IntArray | None = None  # number of each row's reference, where references repeat
+
+
 class Sums(NamedTuple):
     """Kernel sums at the nodes, shape (G,) * k each; those of triplets include the mirrored triplets.
 
@@ -34,15 +44,13 @@ class Sums(NamedTuple):
     log_coefficient: FloatArray
 
 
-def kernel_sums(
-    u: tuple[FloatArray, ...], n: IntArray, M: IntArray, mass: FloatArray, *, sigma: float, grid_size: int
-) -> Sums:
+def kernel_sums(rows: Rows, *, sigma: float, grid_size: int) -> Sums:
     """Sum the kernel over all rows, exactly.
 
     Rows with the same (n, M) are summed together, as the paper does for each count j: the kernel is a product over the
-    axes, so one such sum is a matrix product without weights. `u` are the k uniformised distances, `mass` is what each
-    row counts for: see `twoafc.table.Votes.mass`.
+    axes, so one such sum is a matrix product without weights.
     """
+    u, n, M, mass, _ = rows
     scale = 1 / (sigma * np.sqrt(2))
     nodes = np.linspace(0, 1, grid_size) * scale
     order, starts = rows_by_votes(n, M)
@@ -51,9 +59,9 @@ def kernel_sums(
     for start, end in pairwise(starts):
         K = np.zeros(total.shape[1:])
         for a in range(start, end, CHUNK):
-            rows = order[a : min(a + CHUNK, end)]
-            kernels = [gaussian(nodes, x[rows] * scale, buffer) for x, buffer in zip(u, buffers, strict=True)]
-            kernels[0] *= mass[rows]
+            some = order[a : min(a + CHUNK, end)]
+            kernels = [gaussian(nodes, x[some] * scale, buffer) for x, buffer in zip(u, buffers, strict=True)]
+            kernels[0] *= mass[some]
             K += kernels[0] @ kernels[1].T if len(u) == 2 else kernels[0].sum(axis=1)
         n_c, M_c = n[order[start]], M[order[start]]
         weights = np.array([n_c, M_c, 1.0, log_coefficient(n_c, M_c)])
@@ -129,24 +137,30 @@ def _corners(u: tuple[FloatArray, ...], size: int) -> dict[tuple[int, ...], tupl
     return corners
 
 
-def surface_covariances(
-    u: tuple[FloatArray, ...],
-    n: IntArray,
-    M: IntArray,
-    P: FloatArray,
-    D: FloatArray,
-    squared_mass: FloatArray,
-    *,
-    sigma: float,
+def covariances(
+    rows: Rows, squared_mass: FloatArray, P: FloatArray, D: FloatArray, *, sigma: float, prior: float
 ) -> FloatArray:
-    """Covariances of P at neighbouring nodes of a surface, as observed and as binomial: shape (2, offsets, G, G).
+    """Covariances of P at neighbouring nodes, as observed and as binomial: shape (2, offsets, G, ...).
+
+    P and D are P and the sums of M K at the nodes, `squared_mass` is what each row counts for in sums of squares.
+    """
+    of_nodes = _surface_covariances if P.ndim == 2 else _curve_covariances
+    return of_nodes(rows, squared_mass, P, D, sigma, prior)
+
+
+def _surface_covariances(
+    rows: Rows, squared_mass: FloatArray, P: FloatArray, D: FloatArray, sigma: float, prior: float
+) -> FloatArray:
+    """Covariances at the nodes of a surface.
 
     The observed ones are a sandwich: a triplet moves P at a node by K (n - P M) / D and, through its mirror, by minus
     the same at the mirrored node. The binomial ones are those of independent votes; unanimous or few votes cannot have
     less. The product of two kernels is a narrower one at their midpoint, so both come from sums of squared kernels on
-    the half lattice: the nodes and the points midway between them. P and D, shape (G, G), are P and the sums of
-    M K, the prior included.
+    the half lattice: the nodes and the points midway between them. References are not looked at: sums by reference
+    would not serve all nodes at once.
     """
+    u, n, M, _, _ = rows
+    D = D + prior
     G, products = len(P), np.stack([n * n, n * M, M * M, M]) * squared_mass
     squared = _squared_sums(u, products, sigma=sigma, size=2 * G - 1)
     shrunk = _shrunk(P, D**2 / np.maximum(squared[3, ::2, ::2], TINY))
@@ -179,25 +193,11 @@ def _squared_sums(u: tuple[FloatArray, ...], products: FloatArray, *, sigma: flo
     return np.stack([nn + (MM - 2 * nM + nn).T, nM + (MM - nM).T, MM + MM.T, M + M.T])
 
 
-def curve_covariances(
-    u: FloatArray,
-    n: IntArray,
-    M: IntArray,
-    P: FloatArray,
-    D: FloatArray,
-    mass: FloatArray,
-    squared_mass: FloatArray,
-    clusters: IntArray | None,
-    *,
-    sigma: float,
-    prior: float,
+def _curve_covariances(
+    rows: Rows, squared_mass: FloatArray, P: FloatArray, D: FloatArray, sigma: float, prior: float
 ) -> FloatArray:
-    """Covariances of P at each node of a curve with itself and the next, as observed and as binomial: (2, 2, G).
-
-    P and D, shape (G,), are P and the sums of M K without the prior. With the number of each pair's reference,
-    `clusters`, residuals are summed by reference. The masses are what each row counts for in sums, and in sums of
-    squares.
-    """
+    """Covariances at each node of a curve with itself and the next; residuals are summed by reference."""
+    (u,), n, M, mass, clusters = rows
     M_total, root = M * squared_mass, np.sqrt(squared_mass)
     covariances, total = np.zeros((2, 2, len(P))), D + prior
     moved: FloatArray = np.zeros(len(u) if clusters is None else int(clusters.max()) + 1)
@@ -239,35 +239,24 @@ CELLS_OF_CLUSTERS = {1: 512, 2: 128}
 FOLDS = 20
 
 
-def choose_sigma(
-    u: tuple[FloatArray, ...],
-    n: IntArray,
-    M: IntArray,
-    mass: FloatArray,
-    clusters: IntArray | None,
-    *,
-    share: float,
-    prior: float,
-    weight: FloatArray | float = 1.0,
-) -> float:
+def choose_sigma(rows: Rows, *, share: float, prior: float, weight: FloatArray | float = 1.0) -> float:
     """Choose the width by the likelihood of votes that the estimate has not seen.
 
     A whole triplet or pair is left out (a triplet with its mirror), never a single vote: votes on one triplet are
-    correlated, and a narrow kernel would profit from the others. Where references repeat (`clusters` has the number of
-    each row's), whole references are left out, a twentieth of them at a time. `u` are the k uniformised distances,
-    `share` and `prior` P where there is no data and the votes for it at every place. Of the triplets or pairs that a
-    row stands for, one is left out at a time: `mass` is what they count for together, `weight` what each of them does.
+    correlated, and a narrow kernel would profit from the others. Where references repeat, whole references are left
+    out, a twentieth of them at a time. `share` and `prior` are P where there is no data and the votes for it at every
+    place. Of the triplets or pairs that a row stands for, one is left out at a time: the mass is what they count for
+    together, `weight` what each of them does.
     """
-    k = len(u)
-    size = (CELLS if clusters is None else CELLS_OF_CLUSTERS)[k]
-    cell = np.zeros(len(n), dtype=np.int64)
-    for x in u:
+    k = len(rows.u)
+    size = (CELLS if rows.clusters is None else CELLS_OF_CLUSTERS)[k]
+    cell = np.zeros(len(rows.n), dtype=np.int64)
+    for x in rows.u:
         cell = cell * size + np.minimum((x * size).astype(np.int64), size - 1)
-    likelihood = (
-        rows_left_out(cell, n, M, mass, shape=(size,) * k, share=share, prior=prior, weight=weight)
-        if clusters is None
-        else clusters_left_out(cell, n, M, mass, clusters, shape=(size,) * k, share=share, prior=prior)
-    )
+    if rows.clusters is None:
+        likelihood = rows_left_out(rows, cell, (size,) * k, share, prior, weight)
+    else:
+        likelihood = clusters_left_out(rows, cell, (size,) * k, share, prior)
     sigma = 1.0
     for factors in (CANDIDATES, NEARBY):
         tried = sigma * factors
@@ -276,17 +265,10 @@ def choose_sigma(
 
 
 def rows_left_out(
-    cell: IntArray,
-    n: IntArray,
-    M: IntArray,
-    mass: FloatArray,
-    *,
-    shape: tuple[int, ...],
-    share: float,
-    prior: float,
-    weight: FloatArray | float = 1.0,
+    rows: Rows, cell: IntArray, shape: tuple[int, ...], share: float, prior: float, weight: FloatArray | float = 1.0
 ) -> Likelihood:
     """Log-likelihood by width, each row left out of the sums at its own place, a triplet with its mirror."""
+    _, n, M, mass, _ = rows
     weight = np.broadcast_to(weight, n.shape)
     sums = _mirrored(_in_cells(cell, np.stack([n, M]) * mass, shape))
     # Rows with the same cell, votes and weight have the same likelihood; grouped, their order does not matter either.
@@ -312,18 +294,10 @@ def rows_left_out(
     return likelihood
 
 
-def clusters_left_out(
-    cell: IntArray,
-    n: IntArray,
-    M: IntArray,
-    mass: FloatArray,
-    clusters: IntArray,
-    *,
-    shape: tuple[int, ...],
-    share: float,
-    prior: float,
-) -> Likelihood:
+def clusters_left_out(rows: Rows, cell: IntArray, shape: tuple[int, ...], share: float, prior: float) -> Likelihood:
     """Log-likelihood by width, a share of the clusters left out at a time."""
+    _, n, M, mass, clusters = rows
+    assert clusters is not None
     order = np.random.default_rng(0).permutation(int(clusters.max()) + 1)
     fold = (order % min(FOLDS, len(order)))[clusters]
     votes = np.stack([n, M]) * mass

@@ -6,7 +6,7 @@ Its training data are rows of eight numbers: the five inputs, a constant one, n 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
@@ -120,11 +120,10 @@ class Network:
             if self.solver == "adam":
                 # Of mean one, so that the mean loss is the weighted mean.
                 rows[:, 6:] *= np.tile(mass / mass.mean(), 2)[:, None]
-                schedule = {"epochs": self.epochs, "batch_size": self.batch_size}
-                parameters, history = descend_adam(rows, **schedule, learning_rate=self.learning_rate, seed=self.seed)
+                parameters, history = descend_adam(rows, self)
             else:
                 counted = counted_rows((u0, u1), (x0, x1), table.n, table.M, mass)
-                parameters = descend_lbfgs(counted, seed=self.seed)
+                parameters = descend_lbfgs(counted, self.seed)
                 history = [mean_loss(parameters, rows, np.tile(mass, 2))]
         coefficient = float(np.average(log_coefficient(table.n, table.M), weights=mass))
         return NetworkFit(
@@ -138,36 +137,13 @@ class Network:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NetworkFit(Model):
-    """A fitted network.
-
-    Parameters
-    ----------
-    settings : Network
-        What it was fitted with.
-    uniform : Uniform or None
-        The map of the distances; None for raw inputs.
-    parameters : array, shape (1281,)
-        Layer by layer and unit by unit: the weights, then the bias.
-    training_nll : array, shape (E,)
-        Mean NLL of the training triplets and their mirrors after each epoch, up to the first that is not finite; for
-        L-BFGS the last one alone.
-    chance_nll : float
-        The same for P = 1/2.
-
-    Examples
-    --------
-    >>> fit = NetworkFit(Network(), None, np.zeros(1281), np.array([1.5]), chance_nll=1.2)
-    >>> fit.probability(0.3, [0.3, 0.5])
-    array([0.5, 0.5])
-    >>> fit.reason
-    'the training NLL is worse than that of P = 1/2; 1.5 against 1.2'
-    """
+    """A fitted network."""
 
     settings: Network
-    uniform: Uniform | None
-    parameters: FloatArray
-    training_nll: FloatArray
-    chance_nll: float
+    uniform: Uniform | None  # the map of the distances; None for raw inputs
+    parameters: FloatArray  # layer by layer and unit by unit: the weights, then the bias, shape (1281,)
+    training_nll: FloatArray  # of triplets and mirrors after each epoch, until it is not finite; of L-BFGS the last
+    chance_nll: float  # the same for P = 1/2
 
     name: ClassVar[str] = "network"
 
@@ -175,26 +151,11 @@ class NetworkFit(Model):
         inputs = f"{self.settings.inputs} inputs, seed {self.settings.seed}"
         return f"NetworkFit({self.settings.solver}, {inputs}, training NLL {self.training_nll[-1]:.4g})"
 
-    def __post_init__(self) -> None:
-        for name in ("parameters", "training_nll"):
-            array = np.array(getattr(self, name))
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
-
-    @property
-    def reason(self) -> str | None:
-        """Why the run counts as diverged; None where it does not."""
-        last = self.training_nll[-1]
-        if not (np.isfinite(self.training_nll).all() and np.isfinite(self.parameters).all()):
-            return f"the training NLL or a weight is not finite; the last NLL is {last}"
-        if last > (1 + TOLERANCE) * self.chance_nll:
-            return f"the training NLL is worse than that of P = 1/2; {last:.5g} against {self.chance_nll:.5g}"
-        return None
-
     @property
     def diverged(self) -> bool:
-        """Whether the run failed; its scores are shown with that mark, never dropped."""
-        return self.reason is not None
+        """Whether the run failed: a number is not finite, or the last NLL is worse than that of P = 1/2."""
+        finite = np.isfinite(self.training_nll).all() and np.isfinite(self.parameters).all()
+        return not (finite and self.training_nll[-1] <= (1 + TOLERANCE) * self.chance_nll)
 
     def probability(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
         """Chance that x1 is chosen, for distances of any shape; NaN where the run gave no number."""
@@ -223,73 +184,32 @@ class NetworkFit(Model):
         return cls(network, uniform, arrays["parameters"], arrays["training_nll"], float(arrays["chance_nll"]))
 
 
-class Net:
-    """The network for batches of one size: views into the parameters, and buffers that every batch uses again."""
-
-    def __init__(self, parameters: RealArray, size: int) -> None:
-        self.parameters, self.gradient = parameters, np.empty_like(parameters)
-        self.weights, self.gradients = _by_layer(self.parameters), _by_layer(self.gradient)
-        self.hidden: RealArray = np.ones((2, 32 + 1, size), parameters.dtype)  # the last row stays one
-        self.back: RealArray = np.empty((2, 32, size), parameters.dtype)
-        self.slope: RealArray = np.empty((32, size), parameters.dtype)
-        self.logit: RealArray = np.empty((1, size), parameters.dtype)
-
-    def sized(self, size: int) -> Net:
-        """Return the network itself or, for the shorter batch at the end, another on the same parameters."""
-        return self if size == self.logit.size else Net(self.parameters, size)
-
-    def forward(self, X: RealArray) -> RealArray:
-        """Compute the logits, shape (B,), of inputs of shape (B, 6), in a buffer."""
-        x = X.T
-        for weights, hidden in zip(self.weights[:-1], self.hidden, strict=True):
-            z = hidden[:-1]
-            np.matmul(weights, x, out=z)
-            np.maximum(z, np.multiply(z, SLOPE, out=self.slope), out=z)
-            x = hidden
-        np.matmul(self.weights[-1], x, out=self.logit)
-        return np.asarray(self.logit[0])
-
-    def backward(self, X: RealArray, error: RealArray) -> RealArray:
-        """Compute the gradient by the parameters from that by the logits, after `forward`, in a buffer."""
-        above = error[None]
-        for layer in (2, 1):
-            x, back = self.hidden[layer - 1], self.back[layer - 1]
-            np.matmul(above, x.T, out=self.gradients[layer])
-            np.matmul(self.weights[layer][:, :-1].T, above, out=back)
-            np.greater(x[:-1], 0, out=self.slope)
-            back *= np.maximum(self.slope, SLOPE, out=self.slope)
-            above = back
-        np.matmul(above, X, out=self.gradients[0])
-        return self.gradient
-
-
-class Adam:
-    """The descent of Kingma and Ba (2015), on all parameters as one vector."""
-
-    def __init__(self, parameters: RealArray, rate: float) -> None:
-        self.parameters, self.rate, self.steps = parameters, rate, 0
-        self.first, self.second, self.move = np.zeros((3, len(parameters)), parameters.dtype)
-
-    def step(self, gradient: RealArray) -> None:
-        """Move the parameters, in place."""
-        # The moments are kept without their factors 1 - beta, which join the corrections for bias.
-        first, second, move = self.first, self.second, self.move
-        self.steps += 1
-        first *= BETA1
-        first += gradient
-        second *= BETA2
-        second += np.multiply(gradient, gradient, out=move)
-        np.sqrt(second, out=move)
-        move *= math.sqrt((1 - BETA2) / (1 - BETA2**self.steps))
-        move += ADAM_EPS
-        np.divide(first, move, out=move)
-        move *= self.rate * (1 - BETA1) / (1 - BETA1**self.steps)
-        self.parameters -= move
-
-
-def _by_layer(flat: RealArray) -> list[RealArray]:
+def layers(parameters: RealArray) -> list[RealArray]:
+    """The matrices of the layers, as views of all parameters."""
     ends = np.cumsum([units * columns for units, columns in LAYERS])
-    return [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), LAYERS, strict=True)]
+    return [part.reshape(shape) for part, shape in zip(np.split(parameters, ends[:-1]), LAYERS, strict=True)]
+
+
+def forward(weights: Sequence[RealArray], X: RealArray) -> tuple[list[RealArray], RealArray]:
+    """Compute what enters each layer, shape (columns, B), and the logits, shape (B,), of inputs of shape (B, 6)."""
+    entering = [X.T]
+    for matrix in weights[:-1]:
+        hidden = np.ones((len(matrix) + 1, len(X)), X.dtype)  # the last row stays one
+        z = np.matmul(matrix, entering[-1], out=hidden[:-1])
+        np.maximum(z, SLOPE * z, out=z)
+        entering.append(hidden)
+    return entering, (weights[-1] @ entering[-1])[0]
+
+
+def backward(weights: Sequence[RealArray], entering: Sequence[RealArray], error: RealArray) -> RealArray:
+    """Compute the gradient by the parameters from that by the logits, after `forward`."""
+    above, gradients = error[None], []
+    for matrix, x in zip(weights[:0:-1], entering[:0:-1], strict=True):
+        gradients.append((above @ x.T).ravel())
+        above = matrix[:, :-1].T @ above
+        above *= np.maximum(np.sign(x[:-1]), SLOPE)
+    gradients.append((above @ entering[0].T).ravel())
+    return np.concatenate(gradients[::-1])
 
 
 def initial(rng: np.random.Generator) -> FloatArray:
@@ -342,12 +262,9 @@ def counted_rows(
 
 def logits(parameters: RealArray, X: RealArray) -> FloatArray:
     """Compute the logit of P for any number of inputs."""
-    z = np.empty(len(X))
-    whole = Net(parameters.astype(X.dtype), CHUNK)
-    for start in range(0, len(X), CHUNK):
-        chunk = X[start : start + CHUNK]
-        z[start : start + CHUNK] = whole.sized(len(chunk)).forward(chunk)
-    return z
+    weights = layers(parameters.astype(X.dtype))
+    parts = [forward(weights, X[start : start + CHUNK])[1] for start in range(0, len(X), CHUNK)]
+    return np.concatenate([np.empty(0), *parts])
 
 
 def losses(z: RealArray, rows: RealArray) -> RealArray:
@@ -356,11 +273,8 @@ def losses(z: RealArray, rows: RealArray) -> RealArray:
 
 
 def errors(z: RealArray, rows: RealArray) -> RealArray:
-    """Replace the logits by the derivative of each row's loss by its logit, M P - n."""
-    expit(z, out=z)
-    z *= rows[:, 7]
-    z -= rows[:, 6]
-    return z
+    """Compute the derivative of each row's loss by its logit, M P - n."""
+    return np.asarray(rows[:, 7] * expit(z) - rows[:, 6])
 
 
 def mean_loss(parameters: RealArray, rows: RealArray, mass: FloatArray | None = None) -> float:
@@ -368,52 +282,51 @@ def mean_loss(parameters: RealArray, rows: RealArray, mass: FloatArray | None = 
     return float(np.average(losses(logits(parameters, rows[:, :6]), rows), weights=mass))
 
 
-def descend_adam(
-    rows: RealArray, *, epochs: int, batch_size: int, learning_rate: float, seed: int
-) -> tuple[FloatArray, list[float]]:
-    """Minimise the mean loss in small batches; return the parameters, and the mean loss after each epoch.
+def descend_adam(rows: RealArray, settings: Network) -> tuple[FloatArray, list[float]]:
+    """Minimise the mean loss in small batches (Kingma and Ba, 2015); return the parameters, and each epoch's mean loss.
 
     The run ends early once that is no longer finite.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(settings.seed)
     parameters: RealArray = initial(rng).astype(rows.dtype)
-    adam = Adam(parameters, learning_rate)
-    size = min(batch_size, len(rows))
-    whole, buffer = Net(parameters, size), np.empty((size, 8), rows.dtype)
+    weights, size, steps = layers(parameters), min(settings.batch_size, len(rows)), 0
+    first, second = np.zeros((2, PARAMETERS), rows.dtype)
     history: list[float] = []
-    while len(history) < epochs and all(map(math.isfinite, history)):
+    while len(history) < settings.epochs and all(map(math.isfinite, history)):
         order = rng.permutation(len(rows))
         for start in range(0, len(rows), size):
-            chosen = order[start : start + size]
-            # "clip" because the default, which checks the indices, copies the batch once more.
-            batch = rows.take(chosen, axis=0, out=buffer[: len(chosen)], mode="clip")
-            net = whole.sized(len(batch))
-            error = errors(net.forward(batch[:, :6]), batch)
-            error /= len(batch)
-            adam.step(net.backward(batch[:, :6], error))
+            batch = rows.take(order[start : start + size], axis=0)
+            entering, z = forward(weights, batch[:, :6])
+            gradient = backward(weights, entering, errors(z, batch) / len(batch))
+            # The moments are kept without their factors 1 - beta, which join the corrections for bias.
+            steps += 1
+            first *= BETA1
+            first += gradient
+            second *= BETA2
+            second += gradient**2
+            usual = np.sqrt(second) * math.sqrt((1 - BETA2) / (1 - BETA2**steps)) + ADAM_EPS
+            parameters -= first / usual * (settings.learning_rate * (1 - BETA1) / (1 - BETA1**steps))
         history.append(mean_loss(parameters, rows))
     return parameters.astype(np.float64), history
 
 
-def descend_lbfgs(rows: RealArray, *, seed: int) -> FloatArray:
+def descend_lbfgs(rows: RealArray, seed: int) -> FloatArray:
     """Minimise the loss of all rows at once; return the parameters."""
     from scipy.optimize import minimize  # slow to import, and Adam does without
 
-    first = initial(np.random.default_rng(seed))
-    whole = Net(first.copy(), CHUNK)
     # Per vote, so that the first step and the rule for stopping do not depend on the size of the table.
     votes = rows[:, 7].sum()
 
     def loss(parameters: FloatArray) -> tuple[float, FloatArray]:
-        whole.parameters[:] = parameters
+        weights = layers(parameters)
         total, gradient = 0.0, np.zeros(PARAMETERS)
         for start in range(0, len(rows), CHUNK):
             chunk = rows[start : start + CHUNK]
-            net = whole.sized(len(chunk))
-            z = net.forward(chunk[:, :6])
+            entering, z = forward(weights, chunk[:, :6])
             total += float(losses(z, chunk).sum())
-            gradient += net.backward(chunk[:, :6], errors(z, chunk))
+            gradient += backward(weights, entering, errors(z, chunk))
         return total / votes, gradient / votes
 
+    first = initial(np.random.default_rng(seed))
     result = minimize(loss, first, method="L-BFGS-B", jac=True, options={"maxiter": ITERATIONS})
     return np.asarray(result.x)

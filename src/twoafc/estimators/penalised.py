@@ -69,15 +69,7 @@ class Cells(NamedTuple):
 def gather(
     z: tuple[FloatArray, ...], n: IntArray, M: IntArray, mass: FloatArray, squared_mass: FloatArray
 ) -> tuple[Cells, IntArray]:
-    """Gather rows in cells, to which a spline is fitted; return also the cell of each row.
-
-    Examples
-    --------
-    >>> z, one = (np.array([0.0, 1.0]), np.array([1.0, 0.0])), np.ones(2)
-    >>> cells, cell = gather(z, np.array([1, 3]), np.array([4, 4]), one, one)
-    >>> cells.z[0], cells.n, cells.M, cell
-    (array([1.]), array([6.]), array([8.]), array([0, 0]))
-    """
+    """Gather rows in cells, to which a spline is fitted; return also the cell of each row."""
     votes, total_votes = n * mass, M * mass
     nn, nM, MM = (product * squared_mass for product in (n * n, n * M, M * M))
     if len(z) == 2:
@@ -141,8 +133,13 @@ class Solution:
     evidence: float  # logarithm of the marginal likelihood, by Laplace's approximation
 
 
-ScoresAt = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
-"""P, weights of the residuals, their derivatives' matrix, and the information of the votes, for some parameters."""
+class ScoresAt(NamedTuple):
+    """Scores of the votes at some parameters."""
+
+    P: FloatArray
+    weight: FloatArray  # of the residuals
+    jacobian: FloatArray  # derivatives of P by the parameters
+    information: FloatArray  # of the votes
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,19 +171,18 @@ class Problem:
         return np.append(theta[:-1], theta[-1] - USUAL_LAPSE)
 
     def scores(self, theta: FloatArray) -> ScoresAt:
-        """Scores of the votes at some parameters."""
+        """Return the scores of the votes at some parameters."""
         P, jacobian = chances(theta, self.X, self.link)
         P = np.clip(P, CERTAIN, 1 - CERTAIN)
         weight = 1 / (P * (1 - P))
-        return P, weight, jacobian, jacobian.T @ ((self.cells.M * weight)[:, None] * jacobian)
+        return ScoresAt(P, weight, jacobian, jacobian.T @ ((self.cells.M * weight)[:, None] * jacobian))
+
+    def covariance(self, scores: ScoresAt, precision: FloatArray, dispersion: float) -> FloatArray:
+        """Covariance of the parameters."""
+        return np.asarray(np.linalg.inv(scores.information / dispersion + np.diag(self.penalty(precision))))
 
     def step(
-        self,
-        theta: FloatArray,
-        scores: ScoresAt,
-        precision: FloatArray,
-        dispersion: float,
-        rise: FloatArray | None = None,
+        self, theta: FloatArray, at: ScoresAt, precision: FloatArray, dispersion: float, rise: FloatArray | None = None
     ) -> tuple[FloatArray, float]:
         """Take a step of Fisher scoring from theta and its scores, halved until it does not lose.
 
@@ -194,10 +190,9 @@ class Problem:
         and the gain.
         """
         penalty = self.penalty(precision)
-        P, weight, jacobian, information = scores
-        gradient = jacobian.T @ ((self.cells.n - self.cells.M * P) * weight) / dispersion
+        gradient = at.jacobian.T @ ((self.cells.n - self.cells.M * at.P) * at.weight) / dispersion
         gradient -= penalty * self.centred(theta)
-        curvature = information / dispersion + np.diag(penalty)
+        curvature = at.information / dispersion + np.diag(penalty)
         step = np.linalg.solve(curvature, gradient)
         if rise is not None:
             step = nearest(theta + step, curvature, rise) - theta
@@ -223,9 +218,9 @@ class Problem:
         return np.clip(precision, VAGUE, PRECISE), float(spent.sum())
 
 
-Dispersion = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], float]
-"""A function of P, the weights and the derivatives in the cells, and the covariance: how much more votes vary than the
-binomial says, as the ratio of robust to model information.
+Dispersion = Callable[[ScoresAt, FloatArray], float]
+"""A function of the scores in the cells and the covariance: how much more votes vary than the binomial says, as the
+ratio of robust to model information.
 
 Votes on one triplet are correlated beyond what the distance explains, and so may be triplets of one reference. A
 likelihood that took every vote as independent would follow their noise; it is divided by the dispersion. The
@@ -242,16 +237,15 @@ def solve(problem: Problem, dispersion_of: Dispersion | None = None, *, dispersi
     scores, freedom = problem.scores(theta), np.inf
     for _ in range(ROUNDS):
         theta, _ = problem.step(theta, scores, precision, dispersion)
-        scores = P, weight, jacobian, information = problem.scores(theta)
-        covariance = np.asarray(np.linalg.inv(information / dispersion + np.diag(problem.penalty(precision))))
+        scores = problem.scores(theta)
+        covariance = problem.covariance(scores, precision, dispersion)
         if dispersion_of:
-            dispersion = dispersion_of(P, weight, jacobian, covariance)
+            dispersion = dispersion_of(scores, covariance)
         precision, spent = problem.smoothed(theta, covariance, precision)
         if abs(spent - freedom) < CONVERGED:
             break
         freedom = spent
-    penalty = problem.penalty(precision)
-    information /= dispersion
+    penalty, information = problem.penalty(precision), scores.information / dispersion
     _, determinant = np.linalg.slogdet(information + np.diag(penalty))
     evidence = -problem.loss(theta, penalty, dispersion) + (np.log(penalty).sum() - determinant) / 2
     return Solution(theta, information, precision, dispersion, float(evidence))
@@ -274,11 +268,11 @@ def solve_rising(
     constraints = np.pad(rise, ((0, 0), (0, 1)))
     freedom, settled = math.inf, not choose
     for round in range(ROUNDS):
-        scores = P, weight, jacobian, information = problem.scores(theta)
+        scores = problem.scores(theta)
         if choose:
-            covariance = np.asarray(np.linalg.inv(information / dispersion + np.diag(problem.penalty(precision))))
+            covariance = problem.covariance(scores, precision, dispersion)
             if start is None and round % DISPERSED == 0:
-                dispersion = dispersion_of(P, weight, jacobian, covariance)
+                dispersion = dispersion_of(scores, covariance)
             before = freedom
             if round or start is not None:  # before the first step there is nothing to smooth
                 precision, freedom = problem.smoothed(theta, covariance, precision)
@@ -287,13 +281,14 @@ def solve_rising(
         theta, gain = problem.step(theta, scores, precision, dispersion, constraints)
         if theta is previous or (settled and gain < SETTLED):
             break
-    return Solution(theta, information / dispersion, precision, dispersion, np.nan)
+    return Solution(theta, scores.information / dispersion, precision, dispersion, np.nan)
 
 
 def between_rows(cells: Cells) -> Dispersion:
     """Measure the dispersion of votes between rows; with M = 1 throughout it is 1."""
 
-    def dispersion(P: FloatArray, weight: FloatArray, jacobian: FloatArray, covariance: FloatArray) -> float:
+    def dispersion(scores: ScoresAt, covariance: FloatArray) -> float:
+        P, weight, jacobian, _ = scores
         residuals = (cells.nn - 2 * P * cells.nM + P**2 * cells.MM) * weight**2
         spread = ((jacobian @ covariance) * jacobian).sum(axis=1)
         return _ratio(float(residuals @ spread), float(cells.M * weight @ spread))
@@ -306,11 +301,12 @@ def between_clusters(cell: IntArray, cluster: IntArray, n: IntArray, M: IntArray
     shape = (int(cluster.max()) + 1, int(cell.max()) + 1)
     votes, all_votes = (csr_array((column * mass, (cluster, cell)), shape=shape) for column in (n, M))
 
-    def dispersion(P: FloatArray, weight: FloatArray, jacobian: FloatArray, covariance: FloatArray) -> float:
+    def dispersion(scores: ScoresAt, covariance: FloatArray) -> float:
+        P, weight, jacobian, _ = scores
         residuals = votes.data - all_votes.data * P[votes.indices]
         by_cluster = csr_array((residuals, votes.indices, votes.indptr), shape=shape)
-        scores = np.asarray(by_cluster @ (weight[:, None] * jacobian))
-        robust = np.trace(covariance @ (scores.T @ scores)) * len(scores) / max(len(scores) - 1, 1)
+        sums = np.asarray(by_cluster @ (weight[:, None] * jacobian))
+        robust = np.trace(covariance @ (sums.T @ sums)) * len(sums) / max(len(sums) - 1, 1)
         model = np.trace(covariance @ (jacobian.T @ ((all_votes.sum(axis=0) * weight)[:, None] * jacobian)))
         return _ratio(float(robust), float(model))
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from twoafc.arrays import FloatArray
 from twoafc.core import Uniform
@@ -50,3 +50,15 @@ class Model:
     def save(self, path: str | Path) -> None:
         """Write the model; `twoafc.load` reads it."""
         save_archive(path, self.kind, self.saved_settings(), {**self.arrays(), **self.carried})
+
+
+def of_rows(value: Callable[..., FloatArray], k: int) -> Callable[..., FloatArray]:
+    """Give a function of distances of any shape the parameters d0 and d1 or, for pairs (k = 1), d."""
+
+    def of_triplets(d0: ArrayLike, d1: ArrayLike) -> FloatArray:
+        return value(d0, d1)
+
+    def of_pairs(d: ArrayLike) -> FloatArray:
+        return value(d)
+
+    return of_triplets if k == 2 else of_pairs

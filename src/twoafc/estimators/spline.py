@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -36,7 +37,7 @@ from twoafc.estimators.penalised import (
     solve,
     surface_slopes,
 )
-from twoafc.estimators.saved import Model
+from twoafc.estimators.saved import Model, of_rows
 from twoafc.public import public
 from twoafc.table import Votes, as_votes, repeated_units
 
@@ -174,34 +175,16 @@ def _curve_prior(solution: Solution, part: IntArray, roughness: FloatArray) -> F
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SplineFit(Model):
-    """A fitted spline: a surface over two distances for triplets, a curve over one for pairs.
-
-    Parameters
-    ----------
-    settings : Spline
-    uniform : Uniform
-    scores : array, shape (K,)
-        Normal scores of the distinct training distances, increasing.
-    link : "logit" or "probit"
-        The one that was chosen.
-    theta : array, shape (p + 1,)
-        Coefficients of the functions, and last the lapse's parameter.
-    covariance : array, shape (p + 1, p + 1)
-        Covariance of theta, for the standard error.
-    precision : array, shape (parts,)
-        Prior precision of each of the `PARTS`: large where the data show no sign of it.
-    dispersion : float
-        Variation of the votes beyond the binomial; 1 at least.
-    """
+    """A fitted spline: a surface over two distances for triplets, a curve over one for pairs."""
 
     settings: Spline
     uniform: Uniform
-    scores: FloatArray
-    link: str
-    theta: FloatArray
-    covariance: FloatArray
-    precision: FloatArray
-    dispersion: float
+    scores: FloatArray  # normal scores of the distinct training distances, increasing, shape (K,)
+    link: str  # the one that was chosen
+    theta: FloatArray  # coefficients of the functions, and last the lapse's parameter, shape (p + 1,)
+    covariance: FloatArray  # of theta, for the standard error, shape (p + 1, p + 1)
+    precision: FloatArray  # of the prior of each of the `PARTS`: large where the data show no sign of it
+    dispersion: float  # variation of the votes beyond the binomial; 1 at least
 
     name: ClassVar[str] = "spline"
 
@@ -234,31 +217,22 @@ class SplineFit(Model):
     @property
     def probability(self) -> Callable[..., FloatArray]:
         """Chance that x1 is chosen, a function of d0 and d1; for pairs, chance of "same", a function of d."""
-        return self._chance_of_x1 if self.k == 2 else self._chance_of_same
-
-    def _chance_of_x1(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
-        """Chance that x1 is chosen, for distances of any shape; P(d0, d1) + P(d1, d0) = 1."""
-        return self._by_chunks(self._chance, d0, d1)
-
-    def _chance_of_same(self, d: ArrayLike) -> FloatArray:
-        """Chance of "same", for distances of any shape; outside the training range, that at its ends."""
-        return self._by_chunks(self._chance, d)
+        return of_rows(partial(self._by_chunks, self._chance), self.k)
 
     @property
     def standard_error(self) -> Callable[..., FloatArray]:
         """Standard error of P, from d0 and d1, or from d; smoothness, lapse rate and ranks are taken as estimated."""
-        return self._error_for_x1 if self.k == 2 else self._error_for_same
+        return of_rows(self._error, self.k)
 
-    def _error_for_x1(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
-        """Standard error of the chance that x1 is chosen; 0 where d0 = d1, that of a guess where both lie beyond."""
+    def _error(self, *d: ArrayLike) -> FloatArray:
+        error = np.sqrt(self._by_chunks(self._variance, *d))
+        if self.k == 1:
+            return error
+        # Where both distances lie beyond the training range, P = 1/2 is a guess.
         lowest, highest = self.uniform.values[[0, -1]]
-        nearest = [np.clip(np.asarray(d, dtype=np.float64), lowest, highest) for d in (d0, d1)]
-        beyond = (nearest[0] == nearest[1]) & (np.asarray(d0) != np.asarray(d1))
-        return np.where(beyond, np.sqrt(GUESS), self._by_chunks(self._error, d0, d1))
-
-    def _error_for_same(self, d: ArrayLike) -> FloatArray:
-        """Standard error of the chance of "same"."""
-        return np.sqrt(self._by_chunks(self._variance, d))
+        within = [np.clip(np.asarray(x, dtype=np.float64), lowest, highest) for x in d]
+        beyond = (within[0] == within[1]) & (np.asarray(d[0]) != np.asarray(d[1]))
+        return np.where(beyond, np.sqrt(GUESS), error)
 
     def _by_chunks(self, value: Callable[..., FloatArray], *d: ArrayLike) -> FloatArray:
         """Apply a function of the scores to distances of any shape."""
@@ -275,15 +249,15 @@ class SplineFit(Model):
 
     def _variance(self, *z: FloatArray) -> FloatArray:
         _, jacobian = chances(self.theta, functions(z, self.size), self.link)
-        return np.asarray(np.einsum("ti,ti->t", jacobian @ self.covariance, jacobian))
-
-    def _error(self, z0: FloatArray, z1: FloatArray) -> FloatArray:
+        variance = np.asarray(np.einsum("ti,ti->t", jacobian @ self.covariance, jacobian))
+        if self.k == 1:
+            return variance
         # The roughness of the ranks moves z0 and z1, and both alike where they are close.
+        z0, z1 = z
         moved0 = self._slope(z0, z1) * self._rank_error(z0)
         moved1 = self._slope(z1, z0) * self._rank_error(z1)
         alike = np.exp(-np.abs(ndtr(z0) - ndtr(z1)) * self.settings.size)
-        moved = moved0**2 + moved1**2 - 2 * alike * moved0 * moved1
-        return np.asarray(np.sqrt(self._variance(z0, z1) + moved))
+        return np.asarray(variance + (moved0**2 + moved1**2 - 2 * alike * moved0 * moved1))
 
     def _slope(self, z: FloatArray, other: FloatArray) -> FloatArray:
         """Derivative of P by the first score; by the second it is minus that at the mirrored place."""

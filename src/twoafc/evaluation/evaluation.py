@@ -14,11 +14,22 @@ from twoafc.arrays import FloatArray, Progress
 from twoafc.diagnostics import Finding, check
 from twoafc.errors import DataError
 from twoafc.estimators import AUTO, CountsEstimator, Density, Estimator, Model, Network, Spline, estimator
-from twoafc.evaluation.bars import ErrorBarMethod, bootstrap_refits
-from twoafc.evaluation.explained import ceiling_of, with_common_ceiling, with_explained
 from twoafc.evaluation.halves import find_noise, training_card, training_caveats, training_words, with_noise
 from twoafc.evaluation.loop import Data, Fits, Learned, Task, predictions, shared_distances
-from twoafc.evaluation.records import Scored, score, summaries, tested_rows, warnings, with_bars, with_letters
+from twoafc.evaluation.records import (
+    ErrorBarMethod,
+    Scored,
+    bootstrap_refits,
+    ceiling_of,
+    score,
+    summaries,
+    tested_rows,
+    warnings,
+    with_bars,
+    with_common_ceiling,
+    with_explained,
+    with_letters,
+)
 from twoafc.evaluation.settings import FOLDS, Settings
 from twoafc.inference import (
     COMPARED,
@@ -40,17 +51,8 @@ from twoafc.table import Votes, as_votes, most_folds, native_kind, require_singl
 
 SEEN_VOTES = "votes of test are in train too: the scores are for votes that were fitted, not for new ones"
 ABSENT = (
-    "from counts: paired comparisons, goodness of fit and results of single triplets need the triplets themselves and "
-    "are left out"
-)
-UNCHECKED = Finding(
-    "unchecked",
-    "note",
-    "both",
-    None,
-    "the tables were counted, not checked",
-    "what twoafc check looks at is in single triplets",
-    "run it on a part of them",
+    "from counts: paired comparisons, goodness of fit, checks and results of single triplets need the triplets "
+    "themselves and are left out"
 )
 LEAST_ROWS = 5
 """Fewer rows than this are refused."""
@@ -146,7 +148,8 @@ def evaluate_tables(
     train, counted = data.train, data.train.count is not None
 
     # Fit, predict and score; fit to halves of the training table where its noise counts.
-    method = _error_bars(data, fits, settings, progress)
+    refits = bootstrap_refits(data, fits, settings, progress) if settings.error_bars == "refit" else {}
+    method = ErrorBarMethod(settings, refits, on_test=data.test is not None)
     parts, clusterings = _fit_and_score(fits.tasks(settings), data, settings, progress)
     noise = find_noise([one for _, one in parts], fits, data, clusterings, settings)
     scored, splits = with_noise(parts, noise, data, settings, progress)
@@ -157,7 +160,7 @@ def evaluate_tables(
 
     # Records of the scores with their error bars, then what needs several of them.
     scores, means_over_seeds = _with_error_bars(scored, method, clusterings, settings)
-    papers = _papers_density(fits, data, settings)
+    papers = _papers_density(fits, data)
     notes += [*_notes_on_fits(data, fits), *_notes_on_scores(data, scores), *_density_note(scores, papers)]
     scores += means_over_seeds
     comparisons = [] if counted else keep_planned(_comparisons(unseen, clustering, method), planned, COMPARED[train.k])
@@ -168,10 +171,11 @@ def evaluate_tables(
         scores = with_explained(scores, unseen, clustering, ceiling)
 
     training = training_words(train, estimators, noise, settings)
-    card = make_card(_described(data, fits), estimators, asdict(settings), runs) | training_card(unseen)
+    described = {} if counted else _described(data, fits)
+    card = make_card(described, estimators, asdict(settings), runs) | training_card(unseen)
     card["caveats"] = [worded(caveat, train.row) for caveat in clustering.caveats()]
     card["caveats"] += training_caveats(unseen, noise, data, settings)
-    card["paper_density_nll"] = _finite(papers)
+    card["paper_density_nll"] = papers
     if planned:
         card |= {"baseline": baseline, "planned": [list(pair) for pair in planned]}
     return Result(
@@ -185,7 +189,7 @@ def evaluate_tables(
         error_bars=worded(f"{method.description}; {training}{clustering.description}", train.row),
         ceiling=ceiling,
         votes=_named_votes(data.tested),
-        findings=_findings(data, fits.names),
+        findings=[] if counted else _checked(data, fits.names),
         card=card,
     )
 
@@ -214,11 +218,6 @@ def _split(train: Votes, test: Votes | None, settings: Settings) -> tuple[Data, 
         settings = replace(settings, folds=max(2, min(FOLDS, most_folds(train))))
     train, fold = split_rows(train, settings.folds or 0, seed=settings.seed)
     return Data(train, None, fold), settings
-
-
-def _error_bars(data: Data, fits: Fits, settings: Settings, progress: Progress | None) -> ErrorBarMethod:
-    refits = bootstrap_refits(data, fits, settings, progress) if settings.error_bars == "refit" else {}
-    return ErrorBarMethod(settings, refits, on_test=data.test is not None)
 
 
 def _fit_and_score(
@@ -277,18 +276,17 @@ def _goodness(unseen: Sequence[Scored], clustering: Clustering) -> dict[tuple[st
     return goodness
 
 
-def _papers_density(fits: Fits, data: Data, settings: Settings) -> dict[str, float]:
+def _papers_density(fits: Fits, data: Data) -> dict[str, float]:
     """NLL of the paper's density on the tested rows, by distance, where splines were asked for and it was not."""
-    estimators = fits.estimators.values()
-    if not any(isinstance(given, Spline) for given in estimators) or any(
-        isinstance(given, Density) for given in estimators
-    ):
+    kinds = set(map(type, fits.estimators.values()))
+    if Spline not in kinds or Density in kinds:
         return {}
     nll: dict[str, float] = {}
-    for task in Fits(fits.names, {"density": Density()}).tasks(settings):
+    for name in fits.names:
+        task = Task(name, "density", None, Density())
         *_, last = predictions(task, task.run(data.train), data)
         values = -log_likelihood(last.table.n, last.table.M, last.P)
-        nll[task.distance] = float(np.average(values, weights=last.table.mass))
+        nll[name] = float(np.average(values, weights=last.table.mass))
     return nll
 
 
@@ -329,11 +327,8 @@ def _notes_on_scores(data: Data, scores: Sequence[Record]) -> list[str]:
 
 def _density_note(scores: Sequence[Record], papers: Mapping[str, float]) -> list[str]:
     """Report whether the paper's density gives the same order of the distances."""
-    if not papers:
-        return []
-    if len(papers) == 1:
-        ((name, nll),) = papers.items()
-        return [f"{PAPERS_DENSITY} gives {name} an NLL of {nll:.4f}"]
+    if len(papers) < 2:
+        return [f"{PAPERS_DENSITY} gives {name} an NLL of {nll:.4f}" for name, nll in papers.items()]
     tested = [record for record in scores if (record["split"], record["group"]) == ("test", "all")]
     label = tested[0]["estimator"]
     ours = {r["distance"]: r["nll"] for r in tested if r["estimator"] == label and r["distance"] in papers}
@@ -349,15 +344,8 @@ def worded(text: str, row: str) -> str:
     return text if row == "triplet" else text.replace("surfaces", "curves").replace("triplet", row)
 
 
-def _finite(numbers: Mapping[str, float]) -> dict[str, float | None]:
-    """Numbers for JSON, which has no infinity."""
-    return {name: number if np.isfinite(number) else None for name, number in numbers.items()}
-
-
 def _described(data: Data, fits: Fits) -> dict[str, dict[str, Any]]:
     """The tables for the card, with all distances that were read, used or not: the explorer finds them by contents."""
-    if data.train.count is not None:
-        return {}
     tables = {"train": data.train} | ({} if data.test is None else {"test": data.test})
     return {
         role: describe_table(only(table, [name for name in table.distances if name not in fits.learned]))
@@ -365,10 +353,8 @@ def _described(data: Data, fits: Fits) -> dict[str, dict[str, Any]]:
     }
 
 
-def _findings(data: Data, names: Sequence[str]) -> list[Finding]:
+def _checked(data: Data, names: Sequence[str]) -> list[Finding]:
     """Check the distances that were evaluated."""
-    if data.train.count is not None:
-        return [replace(UNCHECKED, table="train" if data.test is None else "both")]
     return check(only(data.train, names), None if data.test is None else only(data.test, names))
 
 
@@ -441,11 +427,7 @@ def _evaluate_counts(
         for run in results[-1].runs:
             asked = chosen[run.estimator] if run.seed is None else replace(chosen[run.estimator], seed=run.seed)
             runs.append(replace(run, fit=carrying(cast("Model", run.fit), asked, train[name])))
-    papers = {
-        name: np.inf if nll is None else nll
-        for result in results
-        for name, nll in result.card["paper_density_nll"].items()
-    }
+    papers = {name: nll for result in results for name, nll in result.card["paper_density_nll"].items()}
     notes += [note for result in results for note in result.notes if not note.startswith(PAPERS_DENSITY)]
     notes += _density_note([record for result in results for record in result.scores], papers)
     of_counts, caveats = _notes_on_counts(train, test, names)
@@ -462,7 +444,7 @@ def _evaluate_counts(
         error_bars=next((words for words in bars if "left out" in words), bars[0]),
         notes=[*dict.fromkeys([*notes, *notes_of_estimators, ABSENT, *of_counts])],
         card=make_card(data, chosen, results[0].card["settings"], runs)
-        | {"caveats": [*dict.fromkeys(caveats)], "paper_density_nll": _finite(papers)},
+        | {"caveats": [*dict.fromkeys(caveats)], "paper_density_nll": papers},
     )
 
 

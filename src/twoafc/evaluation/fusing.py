@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from twoafc.arrays import BoolArray, FloatArray, Progress
+from twoafc.arrays import BoolArray, Progress
 from twoafc.errors import DataError
 from twoafc.estimators import Fusion, FusionFit, Heads, Spline
 from twoafc.evaluation.evaluation import changed_settings, evaluate_tables
@@ -127,17 +127,17 @@ def _parts(
     train: Votes, test: Votes | None, asked: str | Sequence[str] | None, name: str
 ) -> tuple[list[str], list[str]]:
     """Choose the distances to fuse; refuse what cannot be fused, and leave out constants and repeats."""
-    for role, table in (("train", train), ("test", test)):
-        if table is not None:
-            require_single(table, "fuse")
-            if table.k == 1:
-                raise DataError(f"distances are fused by votes on triplets; {role} has pairs")
+    tables = {"train": train} | ({} if test is None else {"test": test})
+    for role, table in tables.items():
+        require_single(table, "fuse")
+        if table.k == 1:
+            raise DataError(f"distances are fused by votes on triplets; {role} has pairs")
     names, notes = shared_distances(train.distances, None if test is None else test.distances, asked)
     if name in names:
         raise DataError(f"the table has a distance {name} already; give the new one another name (--name)")
-    for role, table in (("train", train), ("test", test)):
-        for part in names if table is not None else ():
-            least = min(float(column.min()) for column in table.distances[part])  # type: ignore[union-attr]
+    for role, table in tables.items():
+        for part in names:
+            least = np.min(table.distances[part])
             if least < 0:
                 raise DataError(f"a distance to be fused must be at least 0; {part} in {role} has {least:g}")
     order: dict[bytes, str] = {}
@@ -145,14 +145,13 @@ def _parts(
     for part in names:
         columns = np.concatenate(train.distances[part])
         ranks = np.unique(columns, return_inverse=True)[1]
+        first = order.setdefault(ranks.tobytes(), part)
         if not ranks.any():
             notes.append(f"{part} is left out: it has one value, {columns[0]:g}")
-            continue
-        first = order.setdefault(ranks.astype(np.int64).tobytes(), part)
-        if first != part:
+        elif first != part:
             notes.append(f"{part} is left out: it orders all images as {first} does")
-            continue
-        kept.append(part)
+        else:
+            kept.append(part)
     if len(kept) < 2:
         why = "" if len(kept) == len(names) else f" ({'; '.join(notes)})"
         raise DataError(f"fusing needs two distances at least; the table has {', '.join(kept) or 'none'}{why}")
@@ -223,7 +222,8 @@ def _study(
             kept = [assign_folds(train, groups, seed=int(seed)) == 0 for seed in seeds]
             # Without a start, as a fit to so few votes would be made.
             drawn = [values(replace(fusion, start=None), rows) for rows in kept]
-            learning.append({"share": share, **_paired(_mean(drawn), whole, clustering)})
+            mean = replace(drawn[0], columns=np.mean([each.columns for each in drawn], axis=0))
+            learning.append({"share": share, **_paired(mean, whole, clustering)})
     without.sort(key=lambda record: -record["difference"])
     return {"without": without, "learning": learning}
 
@@ -237,11 +237,6 @@ def _paired(other: Values, whole: Values, clustering: Clustering) -> dict[str, f
     return {"difference": sign * record["difference"], "se": record["se"], "low": low, "high": high}
 
 
-def _mean(values: Sequence[Values]) -> Values:
-    columns: FloatArray = np.mean([value.columns for value in values], axis=0)
-    return replace(values[0], columns=columns)
-
-
 def sentences(result: Result, fusion: Mapping[str, Any]) -> list[str]:
     """Sentences on what the fused distance gains, its parts, which of them matter, and the gain of more votes."""
     name, all_parts, rise = fusion["name"], fusion["of"], fusion["parts"]
@@ -253,7 +248,10 @@ def sentences(result: Result, fusion: Mapping[str, Any]) -> list[str]:
         ]
     idle = [part for part in all_parts if part not in parts]
     added = f"; {_listed(idle)} {'add' if len(idle) > 1 else 'adds'} nothing to them" if idle else ""
-    gain, *also = _gain(result, name)
+    tested = [r for r in result.scores if (r["split"], r["group"], r["distance"] != name) == ("test", "all", True)]
+    best = min(tested, key=lambda record: float(record["nll"]))["distance"]
+    pair = [r for r in result.comparisons if {r["a"], r["b"]} == {name, best} and r["measure"] != "score_2afc"]
+    gain, *also = (f"{record['sentence']}." for record in pair)
     lines = [gain, f"{name} is made of {_listed(parts)}{added}.", *also]
     if fusion["without"]:
         first, *others = (f"without {record['part']} {_nats(record)}" for record in fusion["without"][:3])
@@ -272,14 +270,6 @@ def _listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
-def _gain(result: Result, name: str) -> list[str]:
-    """Compare with the best of the parts."""
-    tested = [r for r in result.scores if (r["split"], r["group"], r["distance"] != name) == ("test", "all", True)]
-    best = min(tested, key=lambda record: float(record["nll"]))["distance"]
-    pair = [r for r in result.comparisons if {r["a"], r["b"]} == {name, best} and r["measure"] != "score_2afc"]
-    return [f"{record['sentence']}." for record in pair]
-
-
 def _nats(record: Mapping[str, float]) -> str:
     """A difference with its interval, with as many digits as that justifies."""
     decimals = max(places((record["high"] - record["low"]) / 10), 2)
@@ -294,22 +284,19 @@ def fit_heads(
     train: str | Path, test: str | Path | None, name: str, settings: Settings, progress: Progress | None
 ) -> Result:
     """Fit heads to the votes of a file of channels: see `twoafc.fuse`."""
-    files = [read_channels(path) for path in (train, test) if path is not None]
-    for path, file in zip((train, test), files, strict=False):
+    paths = [path for path in (train, test) if path is not None]
+    files = [read_channels(path) for path in paths]
+    network = files[0].network
+    for path, file in zip(paths, files, strict=True):
         changed = lasting_differences(file.identity, files[0].identity)
         if changed:
             raise DataError(f"train and test must have channels of one network; {path} has other ones: {changed}")
-        if name == file.network:
-            raise DataError(f"the table has a distance {name} already; give the new one another name (--name)")
-    network, starts = files[0].network, np.cumsum([0, *(len(file.means) for file in files)])
+    if name == network:
+        raise DataError(f"the table has a distance {name} already; give the new one another name (--name)")
+    starts = np.cumsum([0, *(len(file.means) for file in files)])
     tables = [with_places(file, name, int(first)) for file, first in zip(files, starts, strict=False)]
-    heads = Heads(
-        network,
-        tuple(files[0].heads),
-        files[0].identity["weights"],
-        np.concatenate([file.means for file in files]) if len(files) > 1 else files[0].means,
-        seed=settings.seed,
-    )
+    means = np.concatenate([file.means for file in files]) if len(files) > 1 else files[0].means
+    heads = Heads(network, tuple(files[0].heads), files[0].identity["weights"], means, seed=settings.seed)
     result = evaluate_tables(
         tables[0],
         tables[1] if len(tables) > 1 else None,
@@ -323,11 +310,9 @@ def fit_heads(
     fit, runs = _with_card(result, name)
     about = {"name": name, **fit.summary()}
     about["sentences"] = heads_sentences(result, about)
-    caveats = [
-        *result.card["caveats"],
-        *([SEEN_IMAGES] if any("images recur" in note for note in result.notes) else []),
-    ]
-    return result.replace(runs=runs, card={**result.card, "heads": about, "caveats": caveats})
+    recur = [SEEN_IMAGES] if any("images recur" in note for note in result.notes) else []
+    card = {**result.card, "heads": about, "caveats": [*result.card["caveats"], *recur]}
+    return result.replace(runs=runs, card=card)
 
 
 def with_places(file: MeasuredChannels, name: str, first: int) -> Votes:

@@ -9,9 +9,8 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import product
 from math import ceil
-from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import polars as pl
@@ -20,10 +19,9 @@ from twoafc import plots
 from twoafc.arrays import Progress
 from twoafc.diagnostics import Finding, check_overlap
 from twoafc.estimators import Density
-from twoafc.evaluation.bars import BY_FORMULA
 from twoafc.evaluation.evaluation import check_tables, only, worded
 from twoafc.evaluation.loop import Data, crossed, joined, shared_distances
-from twoafc.evaluation.records import score, with_bars
+from twoafc.evaluation.records import BY_FORMULA, score, with_bars
 from twoafc.evaluation.settings import Settings
 from twoafc.files import OutputFolder
 from twoafc.inference import COMPARED, Clustering, Record, Values, clustering_of, compare, corrected, errors
@@ -46,47 +44,30 @@ MOST_NODES = 1000
 """Nodes along an axis, at most: memory grows with their square, and 1000 take some 160 MB for each setting at work."""
 
 
-class Point(NamedTuple):
-    """One setting, on the line of the parameter that moves."""
-
-    parameter: Parameter
-    settings: Density
-
-
 def nodes_for(sigma: float) -> int:
     """Nodes along an axis that the automatic rule of `Density` gives a kernel of this width."""
     return max(PAPER.grid_size, ceil(1.5 / sigma))
 
 
-def points(sigmas: Sequence[float] | None, grid_sizes: Sequence[int] | None, held: Density) -> list[Point]:
-    """List the settings to try for every distance, in order; the paper's are among them, so that they can be marked."""
-    widths = SIGMAS if sigmas is None else tuple(sigmas)
-    sizes = GRID_SIZES if grid_sizes is None else tuple(grid_sizes)
+def settings_to_try(
+    sigmas: Sequence[float] | None, grid_sizes: Sequence[int] | None, held: Density
+) -> tuple[set[Density], set[Density]]:
+    """Settings with other sigmas and with other grid sizes; the paper's are among them, so that they can be marked."""
+    widths = [float(sigma) for sigma in (SIGMAS if sigmas is None else sigmas)]
+    sizes = [*(GRID_SIZES if grid_sizes is None else grid_sizes)]
     if not widths and not sizes:
         raise ValueError("there is nothing to sweep; give sigmas, grid sizes, or both")
-    wrong = next((width for width in widths if not isinstance(width, Real)), None)
-    if wrong is not None:
-        raise ValueError(f"sigmas to sweep must be numbers; found {wrong!r}")
     large = next((size for size in (held.grid_size, *sizes) if size > MOST_NODES), None)
     if large is not None:
         raise ValueError(
             f"grid sizes to sweep must be at most {MOST_NODES}, since memory grows with their square; found {large}"
         )
     if widths:
-        widths = (*widths, float(PAPER.sigma))
+        widths.append(float(PAPER.sigma))
     if sizes:
         nodes = nodes_for(float(held.sigma))
-        sizes = (*sizes, PAPER.grid_size, *((nodes,) if nodes <= max(sizes) else ()))
-    moved = [Point("sigma", replace(held, sigma=float(width))) for width in widths]
-    moved += [Point("grid_size", replace(held, grid_size=size)) for size in sizes]
-    return in_order(moved)
-
-
-def in_order(some: Sequence[Point]) -> list[Point]:
-    """Put points in the order of their lines and values, each once."""
-    return sorted(
-        dict.fromkeys(some), key=lambda point: (point.parameter != "sigma", getattr(point.settings, point.parameter))
-    )
+        sizes += [PAPER.grid_size, *([nodes] if nodes <= max(sizes) else [])]
+    return {replace(held, sigma=width) for width in widths}, {replace(held, grid_size=size) for size in sizes}
 
 
 Swept = Literal["nll", "nll_per_vote", "agreement", "score_2afc", "average_precision"]
@@ -230,7 +211,7 @@ def sweep(
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be at least 1; found {workers}")
     kept = Density(sigma=sigma, grid_size=grid_size)
-    asked = points(sigmas, grid_sizes, kept)
+    by_sigma, by_grid_size = settings_to_try(sigmas, grid_sizes, kept)
     check_tables(train, test, Settings())
     names, notes = shared_distances(train.distances, None if test is None else test.distances, distances)
     data = Data(train, test, None if test is not None else assign_folds(train, folds, seed=seed))
@@ -248,20 +229,21 @@ def sweep(
         for place, name in enumerate(names):
             own = data.of(name)
             automatic[name] = _automatic(own.train)
-            todo, by_itself = asked, None
-            if asked[0].parameter == "sigma":
-                todo = in_order([*asked, Point("sigma", replace(kept, sigma=automatic[name].sigma))])
-                each = replace(kept, sigma="auto" if test is None else automatic[name].sigma)
-                by_itself = pool.submit(_score, own, clustering, Point("sigma", automatic[name]), each)
-            results = pool.map(partial(_score, own, clustering), todo)
-            for done, (point, (record, value)) in enumerate(zip(todo, results, strict=True), start=1):
-                scores.append(record)
-                if point == Point("sigma", replace(kept, sigma=PAPER.sigma)):
-                    pairs[name] = {PAPERS: value}
+            chosen = replace(kept, sigma=automatic[name].sigma)
+            widths = sorted(by_sigma | {chosen}, key=lambda each: each.sigma) if by_sigma else []
+            todo: list[tuple[Parameter, Density]] = [("sigma", each) for each in widths]
+            todo += [("grid_size", each) for each in sorted(by_grid_size, key=lambda each: each.grid_size)]
+            anew = pool.submit(_score, own, clustering, ("sigma", chosen), anew=True) if widths and not test else None
+            found = {}
+            for point, result in zip(todo, pool.map(partial(_score, own, clustering), todo), strict=True):
+                found[point] = result
                 if progress:
-                    progress(place * len(todo) + done, len(names) * len(todo), f"{name}, {point.parameter}")
-            if by_itself is not None:
-                tested[name], pairs[name][AUTOMATIC] = by_itself.result()
+                    progress(place * len(todo) + len(found), len(names) * len(todo), f"{name}, {point[0]}")
+            scores += [record for record, _ in found.values()]
+            if widths:
+                papers = found["sigma", replace(kept, sigma=PAPER.sigma)]
+                tested[name], values = anew.result() if anew else found["sigma", chosen]
+                pairs[name] = {PAPERS: papers[1], AUTOMATIC: values}
     error_bars = worded(f"{BY_FORMULA}; noise of training left out; {clustering.description}", train.row)
     shared = [] if test is None else check_overlap(only(train, names), only(test, names))
     compared = _compared(pairs, clustering, train.k)
@@ -274,12 +256,14 @@ def _automatic(train: Votes) -> Density:
     return replace(chosen, sigma=float(chosen.sigma))
 
 
-def _score(data: Data, clustering: Clustering, point: Point, density: Density | None = None) -> tuple[Record, Values]:
-    """Fit the settings of a point, or others, and score them under the point's name; an automatic sigma is per fold."""
-    (name,), density = data.train.distances, density or point.settings
+def _score(
+    data: Data, clustering: Clustering, point: tuple[Parameter, Density], *, anew: bool = False
+) -> tuple[Record, Values]:
+    """Fit the settings of a point and score them; with `anew`, sigma is chosen anew in each fold."""
+    (name,), (parameter, density) = data.train.distances, point
 
     def fit(train: Votes) -> Run:
-        sigma = _automatic(train).sigma if density.sigma == "auto" else density.sigma
+        sigma = _automatic(train).sigma if anew else density.sigma
         return Run(name, "density", None, replace(density, sigma=sigma).fit(train))
 
     one = score(joined(crossed(fit, data), data.tested), Settings(), clustering)
@@ -287,9 +271,8 @@ def _score(data: Data, clustering: Clustering, point: Point, density: Density | 
     bars = errors(one.values, None, clustering)
     (scores,) = with_bars([record for record in one.records if record["group"] == "all"], bars)
     kept = [f"{measure}{end}" for measure in SWEPT[data.train.k] for end in ("", "_se", "_low", "_high")]
-    head = {"distance": name, "parameter": point.parameter}
-    named = {"sigma": point.settings.sigma, "grid_size": density.grid_size}
-    return head | named | {key: scores[key] for key in (f"{data.train.row}s", "votes", *kept)}, one.values
+    head = {"distance": name, "parameter": parameter, **_plain_settings(density)}
+    return head | {key: scores[key] for key in (f"{data.train.row}s", "votes", *kept)}, one.values
 
 
 def _compared(pairs: Mapping[str, Mapping[str, Values]], clustering: Clustering, k: int) -> list[Record]:
@@ -311,7 +294,6 @@ CHOSEN = {
     "choosing anew in each fold, without the triplets that are scored",
 }
 """What the automatic sigma is, with a test table and where the table is cross-validated."""
-DRAWN_MEASURES: tuple[Swept, ...] = ("nll", "agreement")
 
 
 def write_sweep(result: Sweep, folder: str | Path, card: Mapping[str, Any]) -> None:
@@ -328,26 +310,21 @@ def write_sweep(result: Sweep, folder: str | Path, card: Mapping[str, Any]) -> N
         for ending, form in (("md", markdown), ("tex", latex)):
             text = [*(form(table) for table in shown), note_lines(sweep_remarks(result), ending)]
             (partial / f"tables.{ending}").write_text("\n".join(text), encoding="utf-8")
-        for parameter, measure in product(result.parameters, DRAWN_MEASURES):
-            figure = draw_sweep(result, parameter, measure)
-            stem = f"sweep-{parameter}-{measure}"
-            plots.save(figure, *(partial / "figures" / f"{stem}.{ending}" for ending in ("svg", "pdf")))
-        SWEEP_FOLDER.write_card(
-            partial, {**card, "notes": result.notes, "error_bars": result.error_bars}, _content(result)
-        )
-
-
-def _content(result: Sweep) -> dict[str, Any]:
-    """What sweep.json contains beside the card."""
-    return {
-        "held": _plain_settings(result.held),
-        "chosen": _plain_settings(PAPER),
-        "automatic": {name: _plain_settings(density) for name, density in result.automatic.items()},
-        "scores": result.scores,
-        "automatic_scores": list(result.tested.values()),
-        "comparisons": result.comparisons,
-        "findings": [asdict(finding) for finding in result.findings],
-    }
+        measures: tuple[Swept, ...] = ("nll", "agreement")
+        for parameter, measure in product(result.parameters, measures):
+            stem = partial / "figures" / f"sweep-{parameter}-{measure}"
+            plots.save(draw_sweep(result, parameter, measure), Path(f"{stem}.svg"), Path(f"{stem}.pdf"))
+        content = {
+            "held": _plain_settings(result.held),
+            "chosen": _plain_settings(PAPER),
+            "automatic": {name: _plain_settings(density) for name, density in result.automatic.items()},
+            "scores": result.scores,
+            "automatic_scores": list(result.tested.values()),
+            "comparisons": result.comparisons,
+            "findings": [asdict(finding) for finding in result.findings],
+        }
+        whole = {**card, "notes": result.notes, "error_bars": result.error_bars}
+        SWEEP_FOLDER.write_card(partial, whole, content)
 
 
 def _plain_settings(density: Density) -> dict[str, Any]:
@@ -367,17 +344,17 @@ def sweep_table(result: Sweep, parameter: Parameter) -> Table:
     automatic, chosen = result.automatic_values(parameter), float(getattr(PAPER, parameter))
     rows = []
     for name in result.distances:
-        records = [result.best(name, parameter), result.at(name, parameter, chosen)]
+        records = [result.best(name, parameter)]
         if automatic:
-            by_itself = result.tested[name] if parameter == "sigma" else result.at(name, parameter, automatic[name])
-            records.insert(1, by_itself)
+            own = result.tested[name] if parameter == "sigma" else result.at(name, parameter, automatic[name])
+            records.append(own)
+        records.append(result.at(name, parameter, chosen))
         rows.append((name, *(text for record in records for text in _cells(record, parameter))))
-    heading = {"sigma": "sigma", "grid_size": "nodes"}[parameter]
+    heading, kept = "sigma", f"{result.held.grid_size} nodes an axis"
+    if parameter == "grid_size":
+        heading, kept = "nodes", f"sigma = {result.held.sigma:.3g}"
     kinds = ("best", *(("automatic",) if automatic else ()), "paper's")
     header = ("distance", *(text for kind in kinds for text in (f"{kind} {heading}", "NLL ↓")))
-    kept = {"sigma": f"{result.held.grid_size} nodes an axis", "grid_size": f"sigma = {result.held.sigma:.3g}"}[
-        parameter
-    ]
     first = result.scores[0]
     caption = f"NLL against {heading}, with {kept}: {first[f'{result.row}s']} {result.row}s, {first['votes']} votes"
     return Table(caption, header, tuple(rows))
