@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from twoafc.worlds import DISTORTIONS, PHOTOGRAPHS, Images, cut_patches, distort
 
 BAPPS_SPLITS = {"train": "train", "test": "val"}
 CLIC_SPLITS = {"train": ("clic2021_test", "train"), "test": ("clic2021_valid", "valid", "val")}
-"""Folders or files of CLIC's answers: the paper trains on the released answers of CLIC's test."""
+"""Folders of CLIC's answers: the paper trains on the released answers of CLIC's test."""
 LAYOUTS = {
     "bapps": "2afc/train/{traditional,cnn,mix}/{ref,p0,p1,judge} and "
     "2afc/val/{traditional,cnn,superres,deblur,color,frameinterp}/{ref,p0,p1,judge} below it",
@@ -33,23 +32,9 @@ FETCH = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Source:
-    """A data set of the paper: its name, bapps or clic, and those of its splits, train and test, that are present."""
-
-    name: str
-    splits: Mapping[str, Dataset]
-    notes: tuple[str, ...] = ()
-
-
-def open_source(name: str, folder: Path, *, progress: Progress | None = None) -> Source:
-    """Open BAPPS or CLIC 2021; of a single split P will be cross-validated, and a note says so."""
-    splits = _open_bapps(folder, progress) if name == "bapps" else _open_clic(folder)
-    notes = [f"{name} {split}: {note}" for split, data in splits.items() for note in data.notes]
-    if len(splits) == 1:
-        missing = "test" if "train" in splits else "training"
-        notes.append(f"{name}: {folder} has no {missing} set; the other is cross-validated, unlike in the paper")
-    return Source(name, splits, tuple(notes))
+def open_source(name: str, folder: Path, *, progress: Progress | None = None) -> dict[str, Dataset]:
+    """Open BAPPS or CLIC 2021: those of its splits, train and test, that are present."""
+    return _open_bapps(folder, progress) if name == "bapps" else _open_clic(folder)
 
 
 def _open_bapps(folder: Path, progress: Progress | None) -> dict[str, Dataset]:
@@ -62,22 +47,13 @@ def _open_bapps(folder: Path, progress: Progress | None) -> dict[str, Dataset]:
 
 
 def _open_clic(folder: Path) -> dict[str, Dataset]:
-    files = {split: file for split, names in CLIC_SPLITS.items() if (file := _clic_answers(folder, names))}
+    found = {split: [_only_answers(folder / name) for name in names] for split, names in CLIC_SPLITS.items()}
+    files = {split: next(filter(None, answers)) for split, answers in found.items() if any(answers)}
     if not files and (file := _only_answers(folder)):
         files = {"test": file}
     if not files:
         raise DataError(f"no CLIC 2021 in {folder}; {_how_to_get('clic')}")
     return {split: _open_answers(file) for split, file in files.items()}
-
-
-def _clic_answers(folder: Path, names: Sequence[str]) -> Path | None:
-    for name in names:
-        file = folder / f"{name}.csv"
-        if file.is_file() and is_clic(file):
-            return file
-        if answers := _only_answers(folder / name):
-            return answers
-    return None
 
 
 def _only_answers(folder: Path) -> Path | None:
@@ -119,13 +95,12 @@ def sample(data: Dataset, limit: int | None, *, seed: int) -> Dataset:
     """Draw a number of triplets, from each group in proportion to its size, in the data set's order; None keeps all."""
     if limit is None or limit >= len(data):
         return data
-    group = np.zeros(len(data), np.int64) if data.group is None else data.group.rank("dense").cast(pl.Int64).to_numpy()
-    codes, sizes = np.unique(group, return_counts=True)
-    counts = allocate(sizes, limit)
+    group = np.zeros(len(data)) if data.group is None else data.group.to_numpy()
+    names, sizes = np.unique(group, return_counts=True)
     rng = np.random.default_rng(seed)
     rows = [
-        rng.choice(np.flatnonzero(group == code), count, replace=False)
-        for code, count in zip(codes, counts, strict=True)
+        rng.choice(np.flatnonzero(group == name), count, replace=False)
+        for name, count in zip(names, allocate(sizes, limit), strict=True)
     ]
     return data.where(np.sort(np.concatenate(rows)))
 
