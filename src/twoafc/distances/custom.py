@@ -17,7 +17,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,11 +65,10 @@ class Own:
         ref, x = (images.detach() if hasattr(images, "detach") else images for images in (ref, x))
         require_pair(ref, x)
         values = as_array(call_with_copies(self.function, self.takes, self.device, ref, x)) if len(ref) else np.zeros(0)
-        if values.size != len(ref) or values.shape[:1] != (len(ref),):
-            problem = wrong_shape(values, len(ref))
+        right = values.size == len(ref) and values.shape[:1] == (len(ref),)
+        if not right or np.iscomplexobj(values):
+            problem = "complex numbers" if right else wrong_shape(values, len(ref))
             raise ValueError(f"a distance gives one value for each image; {self.name} gave {problem}")
-        if values.dtype.kind == "c":
-            raise ValueError(f"a distance gives one value for each image; {self.name} gave complex numbers")
         flat = values.reshape(-1).astype(np.float64)
         if isinstance(ref, np.ndarray):
             return flat
@@ -132,10 +131,10 @@ def own(function: Any, *, name: str | None = None, takes: Kind | None = None, de
     return Own(label, function, takes, "cpu" if takes == "numpy" else device)
 
 
-def import_own(name: str, **settings: Any) -> Own:
+def import_own(name: str, *, takes: Kind | None = None, device: str = "cpu", **settings: Any) -> Own:
     """Import the distance ``package.module:name``, from Python's path or the current folder.
 
-    Settings are arguments of the class, or of the function, except ``takes`` and ``device``, which are for `own`.
+    Settings are arguments of the class, or of the function.
 
     Examples
     --------
@@ -143,7 +142,6 @@ def import_own(name: str, **settings: Any) -> Own:
     Own(name='twoafc.distances:rmse', takes='numpy', device='cpu')
     """
     imported = import_named(name, f"there is no distance {name!r}")
-    wrapper = {key: settings.pop(key) for key in ("takes", "device") if key in settings}
     if isinstance(imported, type):
         try:
             imported = imported(**settings)
@@ -157,7 +155,7 @@ def import_own(name: str, **settings: Any) -> Own:
     if not callable(imported):
         problem = f"{name} is of type {type(imported).__name__}; name a function, or a class with __call__"
         raise ValueError(f"a distance must be callable, (ref, x) -> (B,); {problem}")
-    return own(imported, name=name, **wrapper)
+    return own(imported, name=name, takes=takes, device=device)
 
 
 def detect_kind(function: Any, *, device: str = "cpu") -> Kind:
@@ -173,10 +171,8 @@ def detect_kind(function: Any, *, device: str = "cpu") -> Kind:
         return declared
     if is_network(function):
         return "torch"
-    first, second = get_args(Kind) if device == "cpu" else reversed(get_args(Kind))
-    if _accepts(function, first, device) or not _accepts(function, second, device):
-        return cast(Kind, first)
-    return cast(Kind, second)
+    kinds: tuple[Kind, Kind] = ("numpy", "torch") if device == "cpu" else ("torch", "numpy")
+    return next((kind for kind in kinds if _accepts(function, kind, device)), kinds[0])
 
 
 def call_with_copies(function: Distance, takes: Kind, device: str, *batches: Batch) -> Any:
