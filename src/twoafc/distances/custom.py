@@ -135,11 +135,6 @@ def import_own(name: str, *, takes: Kind | None = None, device: str = "cpu", **s
     """Import the distance ``package.module:name``, from Python's path or the current folder.
 
     Settings are arguments of the class, or of the function.
-
-    Examples
-    --------
-    >>> import_own("twoafc.distances:rmse")
-    Own(name='twoafc.distances:rmse', takes='numpy', device='cpu')
     """
     imported = import_named(name, f"there is no distance {name!r}")
     if isinstance(imported, type):
@@ -159,13 +154,7 @@ def import_own(name: str, *, takes: Kind | None = None, device: str = "cpu", **s
 
 
 def detect_kind(function: Any, *, device: str = "cpu") -> Kind:
-    """Find out whether a callable takes arrays or tensors, by the rules of this module.
-
-    Examples
-    --------
-    >>> detect_kind(lambda ref, x: abs(ref - x).max(axis=(1, 2, 3)))
-    'numpy'
-    """
+    """Find out whether a callable takes arrays or tensors, by the rules of this module."""
     declared: Kind | None = getattr(function, "takes", None)
     if declared is not None:
         return declared
@@ -213,24 +202,12 @@ def _contained() -> Iterator[None]:
 
 
 def as_array(values: Any) -> NDArray[Any]:
-    """Convert a result, possibly a tensor on any device, to an array.
-
-    Examples
-    --------
-    >>> as_array([1.0, 2.0])
-    array([1., 2.])
-    """
+    """Convert a result, possibly a tensor on any device, to an array."""
     return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
 
 
 def wrong_shape(values: NDArray[Any], count: int) -> str:
-    """Describe the wrong shape of a result for `count` images, and what to do.
-
-    Examples
-    --------
-    >>> wrong_shape(np.zeros(()), 8)[:34]
-    'a single value for a batch of 8; a'
-    """
+    """Describe the wrong shape of a result for `count` images, and what to do."""
     if values.size == 1:
         remedy = "a library's function often does so with reduction='none', and twoafc.distances.OneByOne calls any"
         return f"a single value for a batch of {count}; {remedy} image by image"
