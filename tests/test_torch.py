@@ -354,8 +354,8 @@ def test_what_is_wrong_with_settings_is_said(table: Triplets, tmp_path: Path) ->
             VoteLoss(**wrong)  # type: ignore[arg-type]
         assert str(caught.value) == message
     for wrong, message in (
-        ({"slope": 0.0}, "slope must be a positive number; found 0.0"),
-        ({"threshold": float("nan")}, "threshold must be a positive number; found nan"),
+        ({"slope": 0.0}, "slope must lie between 0 and inf; found 0.0"),
+        ({"threshold": float("nan")}, "threshold must lie between 0 and inf; found nan"),
         ({"lapse": 0.5}, "lapse must lie between 0 and 0.4; found 0.5"),
     ):
         with pytest.raises(ValueError, match="found") as caught:
