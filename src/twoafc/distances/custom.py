@@ -35,23 +35,12 @@ class Own:
     """A distance around a user's callable that behaves like the package's own.
 
     It checks its images, passes copies of them to the callable, without gradients, and returns one value per image.
-
-    Parameters
-    ----------
-    name : str
-        Its name in errors.
-    function : callable
-        ``(ref, x) -> (B,)``; further axes of length 1 are allowed.
-    takes : {"numpy", "torch"}
-        What it receives: arrays of the caller's type, or tensors of float32.
-    device : str
-        Where arrays are copied for a callable that takes tensors; the caller's tensors stay where they are.
     """
 
-    name: str
-    function: Distance = field(repr=False)
-    takes: Kind = "numpy"
-    device: str = "cpu"
+    name: str  #: in errors
+    function: Distance = field(repr=False)  #: (ref, x) -> (B,); further axes of length 1 are allowed
+    takes: Kind = "numpy"  #: what it receives: arrays of the caller's type, or tensors of float32
+    device: str = "cpu"  #: where arrays are copied for tensors; the caller's tensors stay where they are
 
     def __post_init__(self) -> None:
         if self.takes not in get_args(Kind):
@@ -79,11 +68,6 @@ class Own:
 class OneByOne:
     """Call a function image by image: for one that returns a single value, whatever the size of its batch.
 
-    Parameters
-    ----------
-    function : callable
-        ``(ref, x) -> one value``, on batches of one image.
-
     Examples
     --------
     >>> mse = OneByOne(lambda ref, x: ((ref - x) ** 2).mean())
@@ -91,7 +75,7 @@ class OneByOne:
     array([0.25, 0.25])
     """
 
-    function: Distance
+    function: Distance  #: (ref, x) -> one value, on batches of one image
 
     def __call__(self, ref: Batch, x: Batch) -> FloatArray:
         """Distance of each pair of images, shape (B,)."""

@@ -85,17 +85,8 @@ def nlpd(ref: Batch, x: Batch) -> Batch:
 def nlpd_rgb(ref: Batch, x: Batch, *, levels: int = 5) -> Batch:
     """NLPD of RGB images in the form of A. Hepburn's code: Laplacian bands alone, and the 0.6-norm of their errors.
 
-    Parameters
-    ----------
-    ref, x : array or tensor of float, shape (B, 3, H, W)
-        Images in [0, 1], more than 2^levels pixels on each side.
-    levels : int
-        Number of bands, 1 to 6. The code has no default; 5 is the most that 64 pixels allow.
-
-    Returns
-    -------
-    array or tensor, shape (B,)
-        At least 0; 0 for equal images.
+    There are 1 to 6 bands, or levels, and images have more than 2^levels pixels on each side. The code has no default;
+    5 is the most that 64 pixels allow. Otherwise as `nlpd`.
 
     Examples
     --------
@@ -114,17 +105,8 @@ def nlpd_2017(ref: Batch, x: Batch) -> Batch:
     """NLPD in its form of 2017, with six levels, on each colour channel; the mean over channels.
 
     It starts from the luminance of a display, has one filter for all bands, and pools with its own exponents; on R, G
-    and B separately, as in the code of google-research/perceptual-quality.
-
-    Parameters
-    ----------
-    ref, x : array or tensor of float, shape (B, 3, H, W)
-        Images in [0, 1], at least 65 x 65 pixels: for patches of 64 there is `nlpd_2017_5`.
-
-    Returns
-    -------
-    array or tensor, shape (B,)
-        At least 0; 0 for equal images.
+    and B separately, as in the code of google-research/perceptual-quality. Images have at least 65 x 65 pixels: for
+    patches of 64 there is `nlpd_2017_5`. Otherwise as `nlpd`.
 
     Examples
     --------

@@ -61,17 +61,8 @@ def ms_ssim(ref: Batch, x: Batch) -> Batch:
     """1 - MS-SSIM (Wang, Simoncelli and Bovik, 2003) of each colour channel over five scales, averaged over channels.
 
     Between two scales images are averaged over 2 x 2 pixels; a side of odd length is first padded with its own edge,
-    as in the authors' code. Five scales need 161 pixels; for patches there is `ms_ssim_3`.
-
-    Parameters
-    ----------
-    ref, x : array or tensor of float, shape (B, 3, H, W)
-        Images in [0, 1], at least 161 x 161 pixels.
-
-    Returns
-    -------
-    array or tensor, shape (B,)
-        From 0 (equal images) to 1.
+    as in the authors' code. Five scales need 161 x 161 pixels; for patches there is `ms_ssim_3`. From 0 (equal images)
+    to 1; otherwise as `ssim`.
 
     Examples
     --------

@@ -73,13 +73,7 @@ def slip_number(id: str) -> int:
 
 @cache
 def printed_tables() -> dict[str, PrintedTable]:
-    """Return the tables of distances by measures, by name.
-
-    Examples
-    --------
-    >>> printed_tables()["bapps"].rows[2].values
-    [63.46, 63.31, 63.65, 70.09, 68.94, 69.12]
-    """
+    """Return the tables of distances by measures, by name."""
     return {
         name: PrintedTable(name, **{**table, "rows": [PrintedRow(**row) for row in table["rows"]]})
         for name, table in document()["tables"].items()

@@ -29,24 +29,13 @@ OWN = frozenset({CARD, "index.html", "data", "results", "experiments", "tables",
 
 @dataclass(frozen=True)
 class Options:
-    """What a reproduction depends on besides its data.
+    """What a reproduction depends on besides its data."""
 
-    Parameters
-    ----------
-    distances : tuple of str or None
-        As for `twoafc measure`; None for those of the paper's six that can be measured here.
-    limit : int or None
-        Triplets of each split, drawn before anything is measured; None for all.
-    seeds : int
-        Runs of the network.
-    seed : int
-        Of the draw and the generated sets, and the first of the network's.
-    """
-
+    #: as for `twoafc measure`; None for those of the paper's six that can be measured here
     distances: tuple[str, ...] | None = None
-    limit: int | None = None
-    seeds: int = 10
-    seed: int = 0
+    limit: int | None = None  #: triplets of each split, drawn before anything is measured; None for all
+    seeds: int = 10  #: runs of the network
+    seed: int = 0  #: of the draw and the generated sets, and the first of the network's
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < FEWEST:
@@ -58,30 +47,14 @@ class Options:
 
 @dataclass(frozen=True, eq=False)
 class Reproduction:
-    """The result of a reproduction.
+    """The result of a reproduction."""
 
-    Attributes
-    ----------
-    folder : Path
-        The output folder; index.html is the page.
-    tables : list of PaperTable
-        The paper's tables with our values.
-    results : mapping of data set to Result
-        As `twoafc evaluate` writes them.
-    warning : str
-        Why our values cannot be compared with the paper's; empty if they can.
-    notes : list of str
-        For the reader: what was left out, merged or cross-validated.
-    slips : tuple of Slip
-        What the paper prints wrongly.
-    """
-
-    folder: Path
-    tables: list[PaperTable]
-    results: Mapping[str, Result]
-    warning: str
-    notes: list[str]
-    slips: tuple[Slip, ...]
+    folder: Path  #: the output folder; index.html is the page
+    tables: list[PaperTable]  #: the paper's tables with our values
+    results: Mapping[str, Result]  #: by data set, as `twoafc evaluate` writes them
+    warning: str  #: why our values cannot be compared with the paper's; empty if they can
+    notes: list[str]  #: for the reader: what was left out, merged or cross-validated
+    slips: tuple[Slip, ...]  #: what the paper prints wrongly
 
 
 def reproduce(
