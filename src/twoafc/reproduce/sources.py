@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from math import ceil
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from twoafc.arrays import IntArray, Progress
 from twoafc.datasets import NO_IMAGES, TWO_AFC, Dataset, bapps_subsets, is_clic, open_bapps, open_clic
 from twoafc.errors import DataError
 from twoafc.files import replaced
-from twoafc.worlds import DISTORTIONS, PHOTOGRAPHS, Images, cut_patches, distort_each, observers
+from twoafc.worlds import Images, observers, photograph_triplets
 
 BAPPS_SPLITS = {"train": "train", "test": "val"}
 CLIC_SPLITS = {"train": ("clic2021_test", "train"), "test": ("clic2021_valid", "valid", "val")}
@@ -125,26 +124,17 @@ def allocate(sizes: IntArray, limit: int) -> IntArray:
 
 # Generated data sets: distorted photographs judged by simulated observers, in the layouts of BAPPS and CLIC 2021.
 
-FAMILIES: dict[str, tuple[str, ...]] = {
-    "traditional": ("noise", "jpeg", "blur", "warp", "contrast", "colour_shift"),
-    "cnn": ("downsample", "posterise", "chroma_noise", "shift"),
-    "mix": tuple(DISTORTIONS),
-    "superres": ("downsample", "blur"),
-    "deblur": ("blur", "shift"),
-    "color": ("chroma_noise", "colour_shift", "gamma"),
-    "frameinterp": ("shift", "warp"),
-}
-"""Our distortions, under the names of BAPPS's subsets, whose own distortions were others."""
 SUBSETS = {
     "train": ("traditional", "cnn", "mix"),
     "val": ("traditional", "cnn", "superres", "deblur", "color", "frameinterp"),
 }
+"""The subsets of BAPPS, all with the same distortions here."""
 SIZES = {"train": 2400, "val": 1200, "clic2021_test": 2000, "clic2021_valid": 600}
 """Triplets without a limit."""
 REPEATS = {"clic2021_test": (1, 2), "clic2021_valid": (1, 1, 1, 2, 3, 5, 10)}
 """Judgements per triplet of CLIC: each of these equally often."""
-VERSIONS = 6
-"""Versions of each original of CLIC, besides an anchor, which is the original itself."""
+ANCHORED = 20
+"""One in so many triplets of CLIC is an anchor: its first choice is the original itself."""
 
 
 def generate(
@@ -161,16 +151,14 @@ def generate(
 def _generate_bapps(root: Path, limit: int | None, seed: int, progress: Progress | None) -> None:
     for number, (split, names) in enumerate(SUBSETS.items()):
         total, M = limit or SIZES[split], TWO_AFC.M[split]
-        counts = allocate(np.ones(len(names), dtype=np.int64), total)
-        for place, (name, count) in enumerate(zip(names, counts, strict=True)):
+        for place, (name, rows) in enumerate(zip(names, np.array_split(np.arange(total), len(names)), strict=True)):
             if progress:
-                progress(int(counts[:place].sum()), total, f"making BAPPS-like photographs, {split}")
-            rng = np.random.default_rng([seed, number, place])
-            ref = _references(int(count), rng)
-            x0, x1 = (distort_each(ref, FAMILIES[name], rng)[0] for _ in range(2))
-            votes = observers(ref, x0, x1, votes=M, seed=int(rng.integers(2**31)))
+                progress(int(rows[0]), total, f"making BAPPS-like photographs, {split}")
+            drawn, judged = np.random.default_rng([seed, number, place]).integers(2**31, size=2)
+            made = photograph_triplets(len(rows), seed=int(drawn))
+            votes = observers(made.ref, made.x0, made.x1, votes=M, seed=int(judged))
             folder = root / "2afc" / split / name
-            for kind, images in {"ref": ref, "p0": x0, "p1": x1}.items():
+            for kind, images in {"ref": made.ref, "p0": made.x0, "p1": made.x1}.items():
                 for row, image in enumerate(images):
                     _save(image, folder / kind / f"{row:06d}.png")
             (folder / "judge").mkdir()
@@ -179,45 +167,24 @@ def _generate_bapps(root: Path, limit: int | None, seed: int, progress: Progress
 
 
 def _generate_clic(root: Path, limit: int | None, seed: int, progress: Progress | None) -> None:
-    """Generate both sets of CLIC: originals recur, repeats are shown in either order, some choices are anchors."""
+    """Generate both sets of CLIC: repeats are shown in either order, and some choices are anchors."""
     for place, (split, repeats) in enumerate(REPEATS.items()):
         if progress:
             progress(place, len(REPEATS), f"making CLIC-like photographs, {split}")
-        total, rng = limit or SIZES[split], np.random.default_rng([seed, 7, place])
-        originals = ceil(total / 12)
-        ref = _references(originals, rng)
-        versions = np.stack([ref, *(distort_each(ref, FAMILIES["mix"], rng)[0] for _ in range(VERSIONS))])
-        names = [[f"{rng.bytes(16).hex()}.png" for _ in ref] for _ in range(VERSIONS + 2)]
-        for images, files in zip((ref, *versions), names, strict=True):
-            for image, file in zip(images, files, strict=True):
-                _save(image, root / split / file)
-        o, a, b = _draw_pairs(originals, total, rng)
-        P = observers(ref[o], versions[a, o], versions[b, o], votes=1, seed=int(rng.integers(2**31))).P
+        rng = np.random.default_rng([seed, 7, place])
+        made = photograph_triplets(limit or SIZES[split], seed=int(rng.integers(2**31)))
+        made.x0[::ANCHORED] = made.ref[::ANCHORED]
+        votes = observers(made.ref, made.x0, made.x1, votes=repeats, seed=int(rng.integers(2**31)))
         lines = []
-        for row in range(len(o)):
-            for _ in range(rng.choice(repeats)):
-                choice, swapped = int(rng.random() < P[row]), bool(rng.integers(2))
-                pair = (a[row], b[row])[:: -1 if swapped else 1]
-                shown = [names[0][o[row]], *(names[1 + version][o[row]] for version in pair)]
-                lines.append(f"{','.join(shown)},{choice ^ swapped}\n")
-        (root / split / "oracle.csv").write_text("".join(lines[line] for line in rng.permutation(len(lines))))
-
-
-def _draw_pairs(originals: int, total: int, rng: np.random.Generator) -> tuple[IntArray, IntArray, IntArray]:
-    """Draw distinct triplets: an original and two of its versions; about 1 in 28 has version 0, an anchor."""
-    a, b = np.triu_indices(VERSIONS + 1, 1)
-    usual, anchored = np.flatnonzero(a > 0), np.flatnonzero(a == 0)
-    triplets = [(o, pair) for o in range(originals) for pair in rng.permutation(usual)]
-    drawn = [triplets[place] for place in rng.permutation(len(triplets))[:total]]
-    drawn += [(o, int(rng.choice(anchored))) for o in rng.permutation(originals)[: max(1, originals // 3)]]
-    o, pair = np.array(drawn, dtype=np.int64).T
-    return o, a[pair].astype(np.int64), b[pair].astype(np.int64)
-
-
-def _references(count: int, rng: np.random.Generator) -> Images:
-    """Cut patches, rounded to 8 bits as they are saved, so that observers judge what is measured."""
-    ref, _ = cut_patches(rng.integers(len(PHOTOGRAPHS), size=count), rng)
-    return np.asarray(np.round(ref * 255) / np.float32(255), dtype=np.float32)
+        for row, images in enumerate(zip(made.ref, made.x0, made.x1, strict=True)):
+            original, *pair = (f"{rng.bytes(16).hex()}.png" for _ in images)
+            for image, file in zip(images, (original, *pair), strict=True):
+                _save(image, root / split / file)
+            for vote in range(votes.M[row]):
+                choice, swapped = int(vote < votes.n[row]), vote % 2
+                a, b = reversed(pair) if swapped else pair
+                lines.append(f"{original},{a},{b},{choice ^ swapped}\n")
+        (root / split / "oracle.csv").write_text("".join(lines))
 
 
 def _save(image: Images, path: Path) -> None:
