@@ -90,7 +90,7 @@ def test_archives_of_other_networks_are_refused():
     message = "the archive of pim-1 must have steerable_filter_type 1; it has 3"
     with pytest.raises(DataError, match=f"^{message}$"):
         read_variables(archive_of(members_of(SMALL) | {"config.json": b'{"steerable_filter_type": 3}'}), "pim-1", SMALL)
-    with pytest.raises(DataError, match=r"^the variable frontend/cnns/4/layer_with_weights-0/kernel is missing$"):
+    with pytest.raises(DataError, match=r"^the variable frontend/cnns/4/layer_with_weights-0/kernel .* it has none$"):
         read_variables(archive_of(members_of(SMALL)), "pim-1", Architecture(levels=2, filters=(4, 4, 4, 3), latent=2))
     message = (
         "the variable frontend/cnns/0/layer_with_weights-0/kernel must have shape (5, 5, 3, 8); it has (5, 5, 3, 4)"
@@ -218,7 +218,7 @@ def test_golden_values_of_pim_5_within_their_errors():
 def test_missing_variables_are_refused():
     given = any_variables(SMALL)
     del given["marginal_encoder/encoders/2/base/1/bias"]
-    with pytest.raises(DataError, match=r"^the variable marginal_encoder/encoders/2/base/1/bias is missing$"):
+    with pytest.raises(DataError, match=r"^the variable marginal_encoder/encoders/2/base/1/bias .* it has none$"):
         pim_of(given, SMALL)
 
 
