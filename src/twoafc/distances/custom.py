@@ -167,9 +167,7 @@ def _contained() -> Iterator[None]:
 
     Processes that it forks may end.
     """
-    leave, caller, folder = os._exit, (os.getpid(), threading.get_ident()), None
-    with contextlib.suppress(OSError):  # the folder may have been removed
-        folder = os.getcwd()
+    leave, caller = os._exit, (os.getpid(), threading.get_ident())
 
     def refuse(code: int) -> None:
         if (os.getpid(), threading.get_ident()) != caller:
@@ -178,11 +176,10 @@ def _contained() -> Iterator[None]:
 
     os._exit = refuse  # type: ignore[assignment]
     try:
-        yield
+        with contextlib.chdir("."):
+            yield
     finally:
         os._exit = leave
-        if folder is not None:
-            os.chdir(folder)
 
 
 def as_array(values: Any) -> NDArray[Any]:
