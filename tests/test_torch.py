@@ -79,13 +79,6 @@ def test_p_of_a_fit_is_that_of_the_spline(table: Triplets, fit: Any) -> None:
     assert list(loss.parameters()) == []
 
 
-def test_a_fit_of_real_votes(material: tuple[Triplets, Triplets]) -> None:
-    table = material[0]["lpips_alex"]
-    fit = Spline().fit(table)
-    P = VoteLoss(fit).probability(*tensors(table.d0, table.d1))
-    np.testing.assert_allclose(P, fit.probability(table.d0, table.d1), rtol=0, atol=1e-6)
-
-
 def test_a_fit_may_be_a_file(table: Triplets, fit: Any, tmp_path: Path) -> None:
     fit.save(tmp_path / "m.npz")
     d = tensors(table.d0, table.d1)
