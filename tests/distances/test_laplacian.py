@@ -1,4 +1,4 @@
-"""NLPD in its three forms: golden values, slow obvious versions, and the properties of every distance."""
+"""NLPD in its three forms: golden values, and slow obvious versions."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from scipy.signal import convolve2d, correlate2d
 
-from distance_checks import KINDS, agrees_on_torch, agrees_with_golden, images, keeps_promises, refuses_smaller
+from distance_checks import KINDS, agrees_with_golden, images
 from twoafc.distances import distance, nlpd_rgb
 
-LEAST = {"nlpd": 17, "nlpd_rgb": 33, "nlpd_2017": 65, "nlpd_2017_5": 33}
-names = pytest.mark.parametrize("name", list(LEAST))
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 SIGMAS = (0.0248, 0.0185, 0.0179, 0.0191, 0.0220, 0.2782)
@@ -24,11 +22,6 @@ CROSSES = (
     (0, 0.2215, 0.0717, 0),
 )
 LOW_PASS = np.outer((0.05, 0.25, 0.4, 0.25, 0.05), (0.05, 0.25, 0.4, 0.25, 0.05))
-
-
-@kinds
-def test_golden_values(kind):
-    agrees_with_golden(distance("nlpd"), "nlpd.matlab2016.luma601", kind)
 
 
 @kinds
@@ -143,21 +136,6 @@ def test_2017_against_its_definition():
         errors = [rms(p, q) for p, q in zip(slow_2017(a, 5), slow_2017(b, 5), strict=True)]
         expected.append(np.mean(np.power(errors, 0.6)) ** (1 / 0.6))
     assert distance("nlpd_2017_5")(ref[None], x[None])[0] == pytest.approx(np.mean(expected), rel=1e-12)
-
-
-@names
-def test_promises(name):
-    keeps_promises(distance(name), LEAST[name], LEAST[name] + 5)
-
-
-@names
-def test_torch_agrees_with_numpy(name):
-    agrees_on_torch(distance(name), LEAST[name] + 1, 150)
-
-
-@names
-def test_smaller_images_are_refused(name):
-    refuses_smaller(distance(name), LEAST[name])
 
 
 @pytest.mark.parametrize("levels", [0, 7])

@@ -66,11 +66,6 @@ def test_the_sample_archives():
         assert sum(values.size for values in found.values()) == {1: 1717960, 5: 1739400}[mixtures]
 
 
-def test_an_archive_in_the_published_layout_is_read():
-    members = members_of(SMALL) | {"checkpoint": b"model_checkpoint_path"}
-    equal(read_variables(archive_of(members), "pim-1", SMALL), any_variables(SMALL))
-
-
 def test_the_sample_checkpoint_of_tensorflow():
     folder = golden_folder() / "pim_random_ckpt" / "tiny"
     data = (folder / "weights.data-00000-of-00001").read_bytes()
@@ -90,7 +85,7 @@ def test_archives_of_other_networks_are_refused():
     message = "the archive of pim-1 must have steerable_filter_type 1; it has 3"
     with pytest.raises(DataError, match=f"^{message}$"):
         read_variables(archive_of(members_of(SMALL) | {"config.json": b'{"steerable_filter_type": 3}'}), "pim-1", SMALL)
-    with pytest.raises(DataError, match=r"^the variable frontend/cnns/4/layer_with_weights-0/kernel is missing$"):
+    with pytest.raises(DataError, match=r"^the variable frontend/cnns/4/layer_with_weights-0/kernel .* it has none$"):
         read_variables(archive_of(members_of(SMALL)), "pim-1", Architecture(levels=2, filters=(4, 4, 4, 3), latent=2))
     message = (
         "the variable frontend/cnns/0/layer_with_weights-0/kernel must have shape (5, 5, 3, 8); it has (5, 5, 3, 4)"
@@ -133,17 +128,6 @@ def test_an_archive_with_the_pinned_digest_makes_the_distance(mixtures, tmp_path
     assert same.name == f"{name} of given variables"
     pair = images(0, 1, 3, 16, 16), images(1, 1, 3, 16, 16)
     assert made(*pair) == same(*pair)
-
-
-def test_one_wrong_bit_of_an_archive_is_refused(tmp_path, monkeypatch):
-    content = archive_of(members_of(SMALL))
-    pin(content, "pim_1", monkeypatch)
-    for position in np.random.default_rng(0).integers(16, len(content), 20):
-        damaged = bytearray(content)
-        damaged[position] ^= 1 << int(position) % 8
-        (tmp_path / "pim-1.zip").write_bytes(damaged)
-        with pytest.raises(DataError, match=r"\(its sha512 is not the published one\)"):
-            distance("pim_1", weights=tmp_path / "pim-1.zip")
 
 
 # The distance
@@ -213,13 +197,6 @@ def test_golden_values_of_pim_5_within_their_errors():
         ours = np.array([pair[number][0] for pair in found])
         error = np.hypot(ours.std(ddof=1) / np.sqrt(6), golden["values_standard_error"]["ex"][which][0])
         assert abs(ours.mean() - golden["values"]["ex"][which][0]) < 5 * error
-
-
-def test_missing_variables_are_refused():
-    given = any_variables(SMALL)
-    del given["marginal_encoder/encoders/2/base/1/bias"]
-    with pytest.raises(DataError, match=r"^the variable marginal_encoder/encoders/2/base/1/bias is missing$"):
-        pim_of(given, SMALL)
 
 
 def test_draws_and_seed():

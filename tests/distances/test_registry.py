@@ -1,4 +1,4 @@
-"""Names of distances."""
+"""Names of distances, and the properties that all of those without a network share."""
 
 from __future__ import annotations
 
@@ -6,8 +6,46 @@ import subprocess
 import sys
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from distance_checks import KINDS, agrees_on_torch, agrees_with_golden, keeps_promises, refuses_smaller
 from twoafc.distances import ALIASES, DEEP, DISTANCES, distance
+
+LEAST = {"euclidean": 1, "rmse": 1, "ssim": 11, "ssim_luma": 11, "ms_ssim": 161, "ms_ssim_3": 41}
+LEAST |= {"nlpd": 17, "nlpd_rgb": 33, "nlpd_2017": 65, "nlpd_2017_5": 33}
+GOLDEN = {
+    "euclidean": "euclidean.l2",
+    "rmse": "euclidean.rmse",
+    "ssim": "ssim.rgb",
+    "ssim_luma": "ssim.luma601",
+    "ms_ssim": "ms_ssim.rgb.exact_window",
+    "nlpd": "nlpd.matlab2016.luma601",
+}
+names = pytest.mark.parametrize("name", list(LEAST))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", list(GOLDEN))
+def test_golden_values(name, kind):
+    agrees_with_golden(distance(name), GOLDEN[name], kind)
+
+
+@names
+@settings(max_examples=8, deadline=None)
+@given(height=st.integers(0, 29), width=st.integers(0, 29))
+def test_promises(name, height, width):
+    keeps_promises(distance(name), LEAST[name] + height, LEAST[name] + width)
+
+
+@names
+def test_torch_agrees_with_numpy(name):
+    agrees_on_torch(distance(name), LEAST[name] + 1, LEAST[name] + 90)
+
+
+@names
+def test_smaller_images_are_refused(name):
+    refuses_smaller(distance(name), LEAST[name])
 
 
 def test_an_unknown_name_lists_the_names():

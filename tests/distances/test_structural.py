@@ -1,4 +1,4 @@
-"""SSIM and MS-SSIM: golden values, slow versions by the definition, and the properties of every distance."""
+"""SSIM and MS-SSIM against slow versions by the definition."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ import pytest
 from scipy.ndimage import correlate1d
 from scipy.signal import correlate2d
 
-from distance_checks import KINDS, agrees_on_torch, agrees_with_golden, images, keeps_promises, refuses_smaller
+from distance_checks import images
 from twoafc.distances import distance
-
-LEAST = {"ms_ssim": 161, "ms_ssim_3": 41}
-names = pytest.mark.parametrize("name", list(LEAST))
 
 
 def slow_similarity(ref: np.ndarray, x: np.ndarray) -> tuple[float, float]:
@@ -52,11 +49,6 @@ def test_ssim_of_an_image_of_several_tiles():
     assert distance("ssim")(ref, x)[0] == pytest.approx(1 - similarity.mean(), abs=1e-12)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_golden_values(kind):
-    agrees_with_golden(distance("ms_ssim"), "ms_ssim.rgb.exact_window", kind)
-
-
 def slow_halves(image: np.ndarray) -> np.ndarray:
     """As the authors' code: filter with a 2 x 2 mean, the edge repeated, and keep every second pixel."""
     return correlate2d(np.pad(image, ((0, 1), (0, 1)), mode="edge"), np.full((2, 2), 0.25), mode="valid")[::2, ::2]
@@ -79,18 +71,3 @@ def test_three_scales_against_the_definition(height, width):
 def test_a_negative_has_nothing_in_common():
     board = np.indices((41, 41)).sum(axis=0) % 2 * np.ones((1, 3, 1, 1))
     assert distance("ms_ssim_3")(board, 1 - board)[0] == 1
-
-
-@names
-def test_promises(name):
-    keeps_promises(distance(name), LEAST[name], LEAST[name] + 4)
-
-
-@names
-def test_torch_agrees_with_numpy(name):
-    agrees_on_torch(distance(name), LEAST[name] + 3, LEAST[name])
-
-
-@names
-def test_smaller_images_are_refused(name):
-    refuses_smaller(distance(name), LEAST[name])

@@ -196,7 +196,7 @@ def test_files_that_are_not_of_torch_are_refused(places):
     assert refusal(places / "text.pth") == f"{places / 'text.pth'} (not a file of torch's)"
     with zipfile.ZipFile(places / "other.zip", "w") as archive:
         archive.writestr("pim-1/config.json", "{}")
-    assert refusal(places / "other.zip") == f"{places / 'other.zip'} (not a file of torch's)"
+    assert refusal(places / "other.zip").startswith(f"{places / 'other.zip'} (torch cannot read it: ")
     torch.save([1, 2], places / "list.pth")
     assert refusal(places / "list.pth") == f"{places / 'list.pth'} (has other tensors)"
 

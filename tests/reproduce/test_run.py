@@ -17,25 +17,26 @@ SETTINGS = {"limit": None, "seed": 0, "synthetic": False}
 
 def test_other_folders_are_refused(tmp_path: Path) -> None:
     out = tmp_path / "paper"
+    assert earlier_sets(out, SETTINGS) == {}
     claim(out, SETTINGS, {})
-    claim(out, SETTINGS, {})
+    assert earlier_sets(out, SETTINGS) == {}
     card = (out / "run.json").read_text()
     with pytest.raises(DataError) as caught:
-        claim(out, {**SETTINGS, "limit": 100}, {})
+        earlier_sets(out, {**SETTINGS, "limit": 100})
     assert str(caught.value) == (
         f"all runs into a folder have the same limit; {out} has none, this run 100; name another folder, or remove it"
     )
     (out / "mine.txt").touch()
     message = f"{out} has other files (mine.txt); name a new folder, or one of an earlier run only"
     with pytest.raises(DataError) as caught:
-        claim(out, SETTINGS, {})
+        earlier_sets(out, SETTINGS)
     assert str(caught.value) == message
     (out / "run.json").unlink()
     with pytest.raises(DataError) as caught:
-        claim(out, SETTINGS, {})
+        earlier_sets(out, SETTINGS)
     assert str(caught.value) == message
     with pytest.raises(DataError, match=r"mine.txt is a file; the tables and figures are written to a folder$"):
-        claim(out / "mine.txt", SETTINGS, {})
+        earlier_sets(out / "mine.txt", SETTINGS)
     with pytest.raises(DataError) as caught:
         claim(tmp_path, SETTINGS, {"bapps": out})
     assert str(caught.value) == f"{out} lies in {tmp_path}, the output folder; name another output folder"
@@ -43,30 +44,18 @@ def test_other_folders_are_refused(tmp_path: Path) -> None:
     for other, said in (('"format": 99,', 99), ("", 0)):
         (out / "run.json").write_text(card.replace('"format": 1,', other))
         with pytest.raises(DataError) as caught:
-            claim(out, SETTINGS, {})
+            earlier_sets(out, SETTINGS)
         assert str(caught.value) == f"{out / 'run.json'} is of format {said}, this version reads 1: name a new folder"
     (out / "run.json").write_text("{}")
     with pytest.raises(DataError, match=r"run.json is not from an earlier run; name a new folder$"):
-        claim(out, SETTINGS, {})
-
-
-def test_partial_folders_of_killed_runs_are_removed(tmp_path: Path) -> None:
-    claim(tmp_path / "paper", SETTINGS, {})
-    names = ("results/.bapps.4194399.part", ".tables.4194399.part", "synthetic/.clic.4194399.part")
-    partial = [tmp_path / "paper" / name for name in names]
-    for path in partial:
-        path.mkdir(parents=True)
-    claim(tmp_path / "paper", SETTINGS, {})
-    assert not any(path.exists() for path in partial)
+        earlier_sets(out, SETTINGS)
 
 
 def test_a_folder_remembers_its_data_sets(tmp_path: Path) -> None:
     out = tmp_path / "paper"
-    assert earlier_sets(out) == {}
-    claim(out, SETTINGS, {"bapps": tmp_path / "b"})
-    assert earlier_sets(out) == {"bapps": tmp_path / "b"}
-    claim(out, SETTINGS, {"bapps": tmp_path / "b", "clic": tmp_path / "c"})
-    assert earlier_sets(out) == {"bapps": tmp_path / "b", "clic": tmp_path / "c"}
+    sets = {"bapps": tmp_path / "b", "clic": tmp_path / "c"}
+    claim(out, SETTINGS, sets)
+    assert earlier_sets(out, SETTINGS) == sets
     trees.write_bapps(tmp_path / "bapps", 1, size=16)
     with pytest.raises(DataError) as caught:
         reproduce(out, bapps=tmp_path / "bapps", options=Options(("rmse",)))

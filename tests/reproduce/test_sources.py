@@ -46,13 +46,9 @@ def test_a_sample_depends_on_the_seed_only(tmp_path: Path) -> None:
 def test_bapps_is_opened_with_both_splits_or_with_one(tmp_path: Path) -> None:
     trees.write_bapps(tmp_path, 2, subsets=BOTH, size=16)
     for folder in (tmp_path, tmp_path / "2afc"):
-        splits = open_source("bapps", folder).splits
+        splits = open_source("bapps", folder)
         assert {split: set(data.M) for split, data in splits.items()} == {"train": {2}, "test": {5}}
-    alone = open_source("bapps", tmp_path / "2afc" / "val")
-    assert list(alone.splits) == ["test"]
-    assert alone.notes == (
-        f"bapps: {tmp_path / '2afc' / 'val'} has no training set; the other is cross-validated, unlike in the paper",
-    )
+    assert list(open_source("bapps", tmp_path / "2afc" / "val")) == ["test"]
 
 
 def test_clic_is_recognised_by_the_names_of_its_folders(tmp_path: Path) -> None:
@@ -61,10 +57,8 @@ def test_clic_is_recognised_by_the_names_of_its_folders(tmp_path: Path) -> None:
     for name in ("train", "val"):
         trees.write_clic(tmp_path / "b" / name, size=(16, 16)).rename(tmp_path / "b" / name / "answers.csv")
     for folder in ("a", "b"):
-        assert list(open_source("clic", tmp_path / folder).splits) == ["train", "test"]
-    alone = open_source("clic", tmp_path / "a" / "clic2021_valid")
-    assert list(alone.splits) == ["test"]
-    assert alone.notes[-1].endswith("has no training set; the other is cross-validated, unlike in the paper")
+        assert list(open_source("clic", tmp_path / folder)) == ["train", "test"]
+    assert list(open_source("clic", tmp_path / "a" / "clic2021_valid")) == ["test"]
 
 
 def test_images_of_clic_may_lie_in_folders_below(tmp_path: Path) -> None:
@@ -72,7 +66,7 @@ def test_images_of_clic_may_lie_in_folders_below(tmp_path: Path) -> None:
     for image in sorted(answers.parent.glob("*.png")):
         (answers.parent / image.name[0]).mkdir(exist_ok=True)
         image.rename(answers.parent / image.name[0] / image.name)
-    data = open_source("clic", tmp_path).splits["test"]
+    data = open_source("clic", tmp_path)["test"]
     assert data.missing().is_empty()
     assert data.images([0])[0].shape == (1, 3, 16, 16)
 

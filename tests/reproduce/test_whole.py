@@ -236,7 +236,8 @@ def test_one_split_of_one_data_set_and_then_the_other_data_set(
     assert f"note: bapps: from an earlier run into this folder, {tmp_path / 'bapps'}" in output
     assert {path.stem for path in (out / "tables").iterdir()} == set(TABLES)
     assert {name: time for name, time in stamps(out).items() if name in before} == before
-    assert earlier_sets(out) == {"bapps": tmp_path / "bapps", "clic": tmp_path / "clic"}
+    settings = {"limit": None, "seed": 0, "synthetic": False}
+    assert earlier_sets(out, settings) == {"bapps": tmp_path / "bapps", "clic": tmp_path / "clic"}
     text = (out / "index.html").read_text(encoding="utf-8")
     assert 'id="table-bapps"' in text
     assert 'id="table-clic"' in text

@@ -108,11 +108,6 @@ def test_votes_follow_the_true_probability_and_the_seed(triplets):
     assert (n != other.n).any()
 
 
-def test_wrong_votes_are_refused(triplets):
-    with pytest.raises(ValueError, match=r"^votes must be at least 1; got 0$"):
-        observers(triplets.ref, triplets.x0, triplets.x1, 0)
-
-
 def test_the_hidden_distance_is_a_distance(triplets):
     ref, x = triplets.ref[:50], triplets.x0[:50]
     assert (hidden_distance(ref, ref) == 0).all()

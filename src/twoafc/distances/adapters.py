@@ -2,14 +2,13 @@
 
 A library is imported when one of its distances is requested. A value that grows with the difference is used as it is;
 of a similarity that is 1 for equal images and at most 1 for others, 1 - similarity is used; nothing else is inverted on
-a guess, and a function that is not a distance is refused with the reason. Networks come with the library's own weights,
+a guess, and a function that is not known to be a distance is refused. Networks come with the library's own weights,
 which the library looks for, or downloads, itself.
 """
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 
 from twoafc.distances.batches import Batch, Distance
 from twoafc.distances.custom import OneByOne, Own
+from twoafc.errors import first_line
 
 
 class Rule(NamedTuple):
@@ -24,7 +24,7 @@ class Rule(NamedTuple):
 
     similarity: bool = False  # 1 - its value is the distance
     one_by_one: bool = False  # it returns one value for a whole batch, so it is called image by image
-    settings: Mapping[str, Any] = {"reduction": "none"}
+    settings: Mapping[str, Any] = {"reduction": "none", "data_range": 1.0}
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,134 +41,85 @@ class LibraryDistance:
         return 1 - values if self.similarity else values
 
 
-UNBOUNDED = "it grows without bound as images become equal; rmse orders images alike"
-ABOVE = "it can exceed its value for equal images, which is 1"
-ALONE = "it compares no image with its reference"
-NOT_ONE = "it is not always 1 for equal images"
-NOT_ZERO = "it is not always 0 for equal images"
-INFINITE = "it is infinite where a reference is black"
-ANEW = "it reads its network again for each batch"
-SCALED: dict[str, Any] = {"reduction": "none", "data_range": 1.0}
-
-PIQ: dict[str, Rule | str] = {
-    "ssim": Rule(similarity=True, settings=SCALED),
-    "multi_scale_ssim": Rule(similarity=True, settings=SCALED),
-    "information_weighted_ssim": Rule(similarity=True, settings=SCALED),
-    "fsim": Rule(similarity=True, settings=SCALED),
-    "vsi": Rule(similarity=True, settings=SCALED),
-    # It divides its saliency by the largest of the batch.
-    "srsim": Rule(similarity=True, one_by_one=True, settings=SCALED),
-    "haarpsi": Rule(similarity=True, settings=SCALED),
-    "dss": Rule(similarity=True, settings=SCALED),
-    "gmsd": Rule(settings=SCALED),
-    "multi_scale_gmsd": Rule(settings=SCALED),
-    "mdsi": Rule(settings=SCALED),
-    "LPIPS": Rule(),
-    "DISTS": Rule(),
-    "vif_p": ABOVE,
-    "psnr": UNBOUNDED,
-    "brisque": ALONE,
-    "total_variation": ALONE,
-}
-TORCHMETRICS: dict[str, Rule | str] = {
-    "structural_similarity_index_measure": Rule(similarity=True, settings=SCALED),
-    "multiscale_structural_similarity_index_measure": Rule(similarity=True, settings=SCALED),
-    "root_mean_squared_error_using_sliding_window": Rule(one_by_one=True, settings={}),
-    "spectral_distortion_index": Rule(one_by_one=True, settings={}),
-    "learned_perceptual_image_patch_similarity": f"{ANEW}; lpips_alex, lpips_vgg and lpips_squeeze are the same",
-    "deep_image_structure_and_texture_similarity": f"{ANEW}; dists is the same",
-    "error_relative_global_dimensionless_synthesis": INFINITE,
-    "relative_average_spectral_error": INFINITE,
-    "spectral_angle_mapper": NOT_ZERO,
-    "spatial_correlation_coefficient": NOT_ONE,
-    "universal_image_quality_index": NOT_ONE,
-    "visual_information_fidelity": ABOVE,
-    "peak_signal_noise_ratio": UNBOUNDED,
-    "peak_signal_noise_ratio_with_blocked_effect": UNBOUNDED,
-    "total_variation": ALONE,
-    "quality_with_no_reference": ALONE,
-    "arniqa": ALONE,
+LIBRARIES = ("pyiqa", "piq", "torchmetrics")
+# Of two libraries the module with the functions, and those that are distances or similarities of two images.
+MODULES = {"piq": "piq", "torchmetrics": "torchmetrics.functional.image"}
+RULES: dict[str, dict[str, Rule]] = {
+    "piq": {
+        "ssim": Rule(similarity=True),
+        "multi_scale_ssim": Rule(similarity=True),
+        "information_weighted_ssim": Rule(similarity=True),
+        "fsim": Rule(similarity=True),
+        "vsi": Rule(similarity=True),
+        # It divides its saliency by the largest of the batch.
+        "srsim": Rule(similarity=True, one_by_one=True),
+        "haarpsi": Rule(similarity=True),
+        "dss": Rule(similarity=True),
+        "gmsd": Rule(),
+        "multi_scale_gmsd": Rule(),
+        "mdsi": Rule(),
+        "LPIPS": Rule(settings={"reduction": "none"}),
+        "DISTS": Rule(settings={"reduction": "none"}),
+    },
+    "torchmetrics": {
+        "structural_similarity_index_measure": Rule(similarity=True),
+        "multiscale_structural_similarity_index_measure": Rule(similarity=True),
+        "root_mean_squared_error_using_sliding_window": Rule(one_by_one=True, settings={}),
+        "spectral_distortion_index": Rule(one_by_one=True, settings={}),
+    },
 }
 # The similarities of pyiqa that are 1 for equal images; it reports itself which metrics are distances.
 PYIQA = ("ssim", "ssimc", "ms_ssim", "cw_ssim", "fsim", "vsi")
-INSTEAD = "to turn it into a distance yourself, write a function and name it as package.module:function"
 
 
 def library_distance(name: str, *, device: str = "cpu", **settings: Any) -> Own:
     """Make a distance ``LIBRARY:NAME`` of another library, with settings of the library such as ``kernel_size``."""
     library, _, metric = name.partition(":")
     try:
-        function = LIBRARIES[library](metric, device, settings)
+        made = _pyiqa(metric, device, settings) if library == "pyiqa" else _ruled(library, metric, device, settings)
     except OSError as error:
         raise OSError(f"{name} cannot be made; {library} did not get its weights: {error}") from error
-    return Own(name, function, "torch", device)
+    return Own(name, made, "torch", device)
 
 
-def _piq(metric: str, device: str, settings: dict[str, Any]) -> Distance:
-    library, rule = _import("piq"), _rule("piq", PIQ, metric)
-    function = getattr(library, metric)
+def _ruled(library: str, metric: str, device: str, settings: dict[str, Any]) -> Distance:
+    """Make a distance of piq or torchmetrics from a function or a network, by its name or that of its class."""
+    module, rules = _import(library, MODULES[library]), RULES[library]
+    plain = {name.replace("_", "").lower(): name for name in rules}
+    full = plain.get(metric.replace("_", "").lower())
+    if full is None:
+        raise _refusal(f"{library}:{metric}", f"the names are: {', '.join(rules)}")
+    rule, function = rules[full], getattr(module, full)
+    settings = {**rule.settings, **settings}
     if isinstance(function, type):  # a network
-        return LibraryDistance(function(**{**rule.settings, **settings}).to(device).eval())
-    return _adapted(function, rule, settings)
-
-
-def _torchmetrics(metric: str, device: str, settings: dict[str, Any]) -> Distance:
-    """Make a distance from a function of torchmetrics, by its name or that of its class, which has a state."""
-    plain = {name.replace("_", ""): name for name in TORCHMETRICS}
-    full = plain.get(metric.replace("_", "").lower(), metric)
-    library, rule = _import("torchmetrics", "torchmetrics.functional.image"), _rule("torchmetrics", TORCHMETRICS, full)
-    return _adapted(getattr(library, full), rule, settings)
-
-
-def _adapted(function: Callable[..., Batch], rule: Rule, settings: dict[str, Any]) -> Distance:
-    adapted = LibraryDistance(function, rule.similarity, {**rule.settings, **settings})
+        return LibraryDistance(function(**settings).to(device).eval())
+    adapted = LibraryDistance(function, rule.similarity, settings)
     return OneByOne(adapted) if rule.one_by_one else adapted
 
 
 def _pyiqa(metric: str, device: str, settings: dict[str, Any]) -> Distance:
     """Make a distance from one of pyiqa, which reports whether smaller is better, and the range."""
-    library = _import("pyiqa")
+    library = _import("pyiqa", "pyiqa")
     names = library.list_models(metric_mode="FR")
     if metric not in names:
-        reason = ALONE if metric in library.list_models() else "there is no metric of that name"
-        raise ValueError(f"pyiqa:{metric} cannot be used; {reason}; the names are: {', '.join(names)}")
+        raise _refusal(f"pyiqa:{metric}", f"the names are: {', '.join(names)}")
     made = library.create_metric(metric, as_loss=False, device=device, **settings)
-    if not made.lower_better and metric not in PYIQA:
-        reason = "larger is better there, and it is not known to be 1 for equal images"
-        raise ValueError(f"pyiqa:{metric} cannot be used; {reason}; {INSTEAD}")
-    if made.lower_better and not str(made.score_range).startswith("0"):
-        reason = f"its values do not start at 0 (pyiqa says: {made.score_range})"
-        raise ValueError(f"pyiqa:{metric} cannot be used; {reason}; {INSTEAD}")
+    known = str(made.score_range).startswith("0") if made.lower_better else metric in PYIQA
+    if not known:
+        raise _refusal(f"pyiqa:{metric}", "it is not known which value equal images have")
     return LibraryDistance(made, similarity=not made.lower_better)
 
 
-LIBRARIES: dict[str, Callable[[str, str, dict[str, Any]], Distance]] = {
-    "pyiqa": _pyiqa,
-    "piq": _piq,
-    "torchmetrics": _torchmetrics,
-}
+def _refusal(name: str, reason: str) -> ValueError:
+    instead = "to turn it into a distance yourself, write a function and name it as package.module:function"
+    return ValueError(f"{name} is not known to be a distance; {reason}; {instead}")
 
 
-def _rule(library: str, rules: Mapping[str, Rule | str], metric: str) -> Rule:
-    if metric not in rules:
-        names = ", ".join(name for name, rule in rules.items() if isinstance(rule, Rule))
-        raise ValueError(f"{library}:{metric} cannot be used; it is not known here; the names are: {names}; {INSTEAD}")
-    rule = rules[metric]
-    if isinstance(rule, str):
-        raise ValueError(f"{library}:{metric} cannot be used; {rule}; {INSTEAD}")
-    return rule
-
-
-def _import(library: str, module: str | None = None) -> ModuleType:
-    if importlib.util.find_spec(library) is None:
-        raise ImportError(f"{library} is not installed; run: pip install {library}")
+def _import(library: str, module: str) -> ModuleType:
     try:
-        return importlib.import_module(module or library)
+        return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        raise ImportError(
-            f"{library} cannot be imported: it needs {error.name}; run: pip install {error.name}"
-        ) from error
+        missing = "" if error.name == library else f"{library} cannot be imported: "
+        raise ImportError(f"{missing}{error.name} is not installed; run: pip install {error.name}") from error
     except Exception as error:  # importing a library may raise anything
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        remedy = "; install the torchvision that fits this torch" if "torchvision" in reason else ""
-        raise ImportError(f"{library} cannot be imported: {reason}{remedy}") from error
+        raise ImportError(f"{library} cannot be imported: {type(error).__name__}: {first_line(error)}") from error

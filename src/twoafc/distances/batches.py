@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from twoafc.arrays import FloatArray
+
 # A numpy array or a torch tensor. Distances are written once, with the operations that both share, and never import
 # torch; no common type describes the two.
 Batch = Any
@@ -35,6 +37,11 @@ def in_pieces(distance: Distance, ref: Batch, x: Batch, *, least: int = 1) -> Ba
     step = max(1, PIECE // (ref[:1].size or 1))
     pieces = [slice(start, start + step) for start in range(0, max(1, len(ref)), step)]
     return np.concatenate([distance(ref[piece].astype(np.float64), x[piece].astype(np.float64)) for piece in pieces])
+
+
+def like(images: Batch, matrix: FloatArray) -> Batch:
+    """Convert a matrix to the kind, type and device of images."""
+    return matrix if isinstance(images, np.ndarray) else images.new_tensor(matrix)
 
 
 def require_pair(ref: Batch, *others: Batch, least: int = 1) -> None:

@@ -17,7 +17,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,23 +35,12 @@ class Own:
     """A distance around a user's callable that behaves like the package's own.
 
     It checks its images, passes copies of them to the callable, without gradients, and returns one value per image.
-
-    Parameters
-    ----------
-    name : str
-        Its name in errors.
-    function : callable
-        ``(ref, x) -> (B,)``; further axes of length 1 are allowed.
-    takes : {"numpy", "torch"}
-        What it receives: arrays of the caller's type, or tensors of float32.
-    device : str
-        Where arrays are copied for a callable that takes tensors; the caller's tensors stay where they are.
     """
 
-    name: str
-    function: Distance = field(repr=False)
-    takes: Kind = "numpy"
-    device: str = "cpu"
+    name: str  #: in errors
+    function: Distance = field(repr=False)  #: (ref, x) -> (B,); further axes of length 1 are allowed
+    takes: Kind = "numpy"  #: what it receives: arrays of the caller's type, or tensors of float32
+    device: str = "cpu"  #: where arrays are copied for tensors; the caller's tensors stay where they are
 
     def __post_init__(self) -> None:
         if self.takes not in get_args(Kind):
@@ -65,11 +54,10 @@ class Own:
         ref, x = (images.detach() if hasattr(images, "detach") else images for images in (ref, x))
         require_pair(ref, x)
         values = as_array(call_with_copies(self.function, self.takes, self.device, ref, x)) if len(ref) else np.zeros(0)
-        if values.size != len(ref) or values.shape[:1] != (len(ref),):
-            problem = wrong_shape(values, len(ref))
+        right = values.size == len(ref) and values.shape[:1] == (len(ref),)
+        if not right or np.iscomplexobj(values):
+            problem = "complex numbers" if right else wrong_shape(values, len(ref))
             raise ValueError(f"a distance gives one value for each image; {self.name} gave {problem}")
-        if values.dtype.kind == "c":
-            raise ValueError(f"a distance gives one value for each image; {self.name} gave complex numbers")
         flat = values.reshape(-1).astype(np.float64)
         if isinstance(ref, np.ndarray):
             return flat
@@ -80,11 +68,6 @@ class Own:
 class OneByOne:
     """Call a function image by image: for one that returns a single value, whatever the size of its batch.
 
-    Parameters
-    ----------
-    function : callable
-        ``(ref, x) -> one value``, on batches of one image.
-
     Examples
     --------
     >>> mse = OneByOne(lambda ref, x: ((ref - x) ** 2).mean())
@@ -92,7 +75,7 @@ class OneByOne:
     array([0.25, 0.25])
     """
 
-    function: Distance
+    function: Distance  #: (ref, x) -> one value, on batches of one image
 
     def __call__(self, ref: Batch, x: Batch) -> FloatArray:
         """Distance of each pair of images, shape (B,)."""
@@ -132,18 +115,12 @@ def own(function: Any, *, name: str | None = None, takes: Kind | None = None, de
     return Own(label, function, takes, "cpu" if takes == "numpy" else device)
 
 
-def import_own(name: str, **settings: Any) -> Own:
+def import_own(name: str, *, takes: Kind | None = None, device: str = "cpu", **settings: Any) -> Own:
     """Import the distance ``package.module:name``, from Python's path or the current folder.
 
-    Settings are arguments of the class, or of the function, except ``takes`` and ``device``, which are for `own`.
-
-    Examples
-    --------
-    >>> import_own("twoafc.distances:rmse")
-    Own(name='twoafc.distances:rmse', takes='numpy', device='cpu')
+    Settings are arguments of the class, or of the function.
     """
     imported = import_named(name, f"there is no distance {name!r}")
-    wrapper = {key: settings.pop(key) for key in ("takes", "device") if key in settings}
     if isinstance(imported, type):
         try:
             imported = imported(**settings)
@@ -157,26 +134,18 @@ def import_own(name: str, **settings: Any) -> Own:
     if not callable(imported):
         problem = f"{name} is of type {type(imported).__name__}; name a function, or a class with __call__"
         raise ValueError(f"a distance must be callable, (ref, x) -> (B,); {problem}")
-    return own(imported, name=name, **wrapper)
+    return own(imported, name=name, takes=takes, device=device)
 
 
 def detect_kind(function: Any, *, device: str = "cpu") -> Kind:
-    """Find out whether a callable takes arrays or tensors, by the rules of this module.
-
-    Examples
-    --------
-    >>> detect_kind(lambda ref, x: abs(ref - x).max(axis=(1, 2, 3)))
-    'numpy'
-    """
+    """Find out whether a callable takes arrays or tensors, by the rules of this module."""
     declared: Kind | None = getattr(function, "takes", None)
     if declared is not None:
         return declared
     if is_network(function):
         return "torch"
-    first, second = get_args(Kind) if device == "cpu" else reversed(get_args(Kind))
-    if _accepts(function, first, device) or not _accepts(function, second, device):
-        return cast(Kind, first)
-    return cast(Kind, second)
+    kinds: tuple[Kind, Kind] = ("numpy", "torch") if device == "cpu" else ("torch", "numpy")
+    return next((kind for kind in kinds if _accepts(function, kind, device)), kinds[0])
 
 
 def call_with_copies(function: Distance, takes: Kind, device: str, *batches: Batch) -> Any:
@@ -198,9 +167,7 @@ def _contained() -> Iterator[None]:
 
     Processes that it forks may end.
     """
-    leave, caller, folder = os._exit, (os.getpid(), threading.get_ident()), None
-    with contextlib.suppress(OSError):  # the folder may have been removed
-        folder = os.getcwd()
+    leave, caller = os._exit, (os.getpid(), threading.get_ident())
 
     def refuse(code: int) -> None:
         if (os.getpid(), threading.get_ident()) != caller:
@@ -209,32 +176,19 @@ def _contained() -> Iterator[None]:
 
     os._exit = refuse  # type: ignore[assignment]
     try:
-        yield
+        with contextlib.chdir("."):
+            yield
     finally:
         os._exit = leave
-        if folder is not None:
-            os.chdir(folder)
 
 
 def as_array(values: Any) -> NDArray[Any]:
-    """Convert a result, possibly a tensor on any device, to an array.
-
-    Examples
-    --------
-    >>> as_array([1.0, 2.0])
-    array([1., 2.])
-    """
+    """Convert a result, possibly a tensor on any device, to an array."""
     return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
 
 
 def wrong_shape(values: NDArray[Any], count: int) -> str:
-    """Describe the wrong shape of a result for `count` images, and what to do.
-
-    Examples
-    --------
-    >>> wrong_shape(np.zeros(()), 8)[:34]
-    'a single value for a batch of 8; a'
-    """
+    """Describe the wrong shape of a result for `count` images, and what to do."""
     if values.size == 1:
         remedy = "a library's function often does so with reduction='none', and twoafc.distances.OneByOne calls any"
         return f"a single value for a batch of {count}; {remedy} image by image"

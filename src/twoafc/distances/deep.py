@@ -37,39 +37,19 @@ class Deep:
     """A distance between a network's responses to two images, in single precision.
 
     It is differentiable for tensors that require gradients.
-
-    Parameters
-    ----------
-    name : str
-        The distance's name.
-    layers : callable
-        ``(parameters, images) -> iterator of tensors``, each (N, ...) for N images.
-    compare : callable
-        ``(parameters, number of the layer, a, b) -> (B,)``, the layer's part in the distance.
-    parameters : dict of str to tensor
-        On the CPU; copied to the device of the images.
-    least : int
-        The smallest height and width of images.
-    weights : mapping of str to str
-        The published files that the parameters equal, and their digests.
-    device : str
-        Where numpy arrays are processed; tensors are processed where they are.
-    precision : {"fp32", "tf32"}
-        Arithmetic of convolutions on a GPU: ``"tf32"`` is several times as fast, and rounds factors to 11 bits.
-    piece, elsewhere : int
-        Pixels that go through the network at once, on a processor and on other devices; affects speed and memory only.
     """
 
     name: str
-    layers: Layers = field(repr=False)
-    compare: Compare = field(repr=False)
-    parameters: Tensors = field(repr=False)
-    least: int = field(repr=False)
-    weights: Mapping[str, str] = field(repr=False)
-    device: str = "cpu"
+    layers: Layers = field(repr=False)  #: (parameters, images) -> tensors of the layers, each (N, ...) for N images
+    compare: Compare = field(repr=False)  #: (parameters, number of the layer, a, b) -> (B,), its part in the distance
+    parameters: Tensors = field(repr=False)  #: on the CPU; copied to the device of the images
+    least: int = field(repr=False)  #: the smallest height and width of images
+    weights: Mapping[str, str] = field(repr=False)  #: the published files that the parameters equal, and their digests
+    device: str = "cpu"  #: where numpy arrays are processed; tensors are processed where they are
+    #: arithmetic of convolutions on a GPU: "tf32" is several times as fast, and rounds factors to 11 bits
     precision: Precision = "fp32"
-    piece: int = field(default=PIECE, repr=False)
-    elsewhere: int = field(default=ELSEWHERE, repr=False)
+    piece: int = field(default=PIECE, repr=False)  #: pixels that go through the network at once on a processor
+    elsewhere: int = field(default=ELSEWHERE, repr=False)  #: the same on other devices; for speed and memory only
     _placed: dict[Any, Tensors] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:

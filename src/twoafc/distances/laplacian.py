@@ -11,20 +11,23 @@ for numpy arrays and torch tensors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
 from twoafc.arrays import FloatArray
-from twoafc.distances.batches import Batch, in_pieces
+from twoafc.distances.batches import Batch, in_pieces, like
 from twoafc.distances.structural import luma
 from twoafc.errors import require
 
 Border = Literal["constant", "symmetric", "reflect"]
 # A sum of separable kernels, each with its taps down a column and along a row.
 Kernel = tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]
+# A banded matrix as blocks of rows, so that the cost per pixel does not grow with the image: of each block the first
+# column that it needs, and its part of the matrix from there on.
+Operator = tuple[tuple[int, FloatArray], ...]
 
 LOW_PASS = (0.05, 0.25, 0.4, 0.25, 0.05)
 EXPONENT = 0.6
@@ -53,8 +56,8 @@ KERNEL_2017: Kernel = (
 )
 IDENTITY = (1.0,)
 BLOCK = 64
-# Number of cached operators of each kind: enough for a few image shapes; a large data set may have too many for more.
-SIZES = 64
+# Number of cached operators: enough for a few image shapes; a large data set may have too many for more.
+CACHED = 400
 
 
 def nlpd(ref: Batch, x: Batch) -> Batch:
@@ -82,17 +85,8 @@ def nlpd(ref: Batch, x: Batch) -> Batch:
 def nlpd_rgb(ref: Batch, x: Batch, *, levels: int = 5) -> Batch:
     """NLPD of RGB images in the form of A. Hepburn's code: Laplacian bands alone, and the 0.6-norm of their errors.
 
-    Parameters
-    ----------
-    ref, x : array or tensor of float, shape (B, 3, H, W)
-        Images in [0, 1], more than 2^levels pixels on each side.
-    levels : int
-        Number of bands, 1 to 6. The code has no default; 5 is the most that 64 pixels allow.
-
-    Returns
-    -------
-    array or tensor, shape (B,)
-        At least 0; 0 for equal images.
+    There are 1 to 6 bands, or levels, and images have more than 2^levels pixels on each side. The code has no default;
+    5 is the most that 64 pixels allow. Otherwise as `nlpd`.
 
     Examples
     --------
@@ -111,17 +105,8 @@ def nlpd_2017(ref: Batch, x: Batch) -> Batch:
     """NLPD in its form of 2017, with six levels, on each colour channel; the mean over channels.
 
     It starts from the luminance of a display, has one filter for all bands, and pools with its own exponents; on R, G
-    and B separately, as in the code of google-research/perceptual-quality.
-
-    Parameters
-    ----------
-    ref, x : array or tensor of float, shape (B, 3, H, W)
-        Images in [0, 1], at least 65 x 65 pixels: for patches of 64 there is `nlpd_2017_5`.
-
-    Returns
-    -------
-    array or tensor, shape (B,)
-        At least 0; 0 for equal images.
+    and B separately, as in the code of google-research/perceptual-quality. Images have at least 65 x 65 pixels: for
+    patches of 64 there is `nlpd_2017_5`. Otherwise as `nlpd`.
 
     Examples
     --------
@@ -157,7 +142,7 @@ def _nlpd_rgb(ref: Batch, x: Batch, levels: int) -> Batch:
     total: Batch = 0.0
     pairs = zip(*(_pyramid(images, levels, _halve_rgb, _double_rgb) for images in (ref, x)), strict=True)
     for level, (a, b) in zip(range(levels), pairs, strict=False):  # this form does not use the low-pass image
-        a, b = (_normalise(band, SIGMAS[level], _kernel_rgb(level), "reflect") for band in (a, b))
+        a, b = (_normalise(band, SIGMAS[level], _kernel(level, flipped=False), "reflect") for band in (a, b))
         total = total + ((a - b) ** 2).mean(axis=(1, 2, 3)) ** (EXPONENT / 2)
     return total ** (1 / EXPONENT)
 
@@ -185,58 +170,44 @@ def _normalise(band: Batch, sigma: float, kernel: Kernel, border: Border) -> Bat
     magnitude, total = abs(band), sigma
     for taps in kernel:
         down, across = (
-            None if side == IDENTITY else _neighbours(size, side, border)
+            None if side == IDENTITY else _operator(_filtering, size, side, border)
             for size, side in zip(band.shape[2:], taps, strict=True)
         )
         total = total + _apply(magnitude, down, across)
     return band / total
 
 
-def _kernel(level: int) -> Kernel:
-    """Weights of the neighbours for correlation: the published code convolves, so the kernel is flipped."""
+def _kernel(level: int, *, flipped: bool = True) -> Kernel:
+    """Weights of the neighbours for correlation. The code of 2016 convolves: its kernel is flipped, and has `FAR`."""
     (up, down), (left, right) = VERTICAL[level], HORIZONTAL[level]
-    across = ((IDENTITY, (0.0 if level else FAR, right, 0.0, left, 0.0)),)
-    return (*across, ((down, 0.0, up), IDENTITY)) if up else across
-
-
-def _kernel_rgb(level: int) -> Kernel:
-    (up, down), (left, right) = VERTICAL[level], HORIZONTAL[level]
-    across = ((IDENTITY, (left, 0.0, right)),)
-    return (*across, ((up, 0.0, down), IDENTITY)) if up else across
+    across: tuple[float, ...] = (left, 0.0, right)
+    along = (up, 0.0, down)
+    if flipped:
+        across, along = (0.0 if level else FAR, right, 0.0, left, 0.0), (down, 0.0, up)
+    return ((IDENTITY, across), (along, IDENTITY)) if up else ((IDENTITY, across),)
 
 
 # Linear operators along one side of an image
 
 
-class Block(NamedTuple):
-    """Some rows of a banded matrix: the first column that they need, and their part of the matrix from there on."""
-
-    first: int
-    matrix: FloatArray
-
-
-# A banded matrix as blocks of rows, so that the cost per pixel does not grow with the image.
-Operator = tuple[Block, ...]
-
-
 def _pyramid(
     images: Batch,
     levels: int,
-    reduce: Callable[[int], Operator],
-    expand: Callable[[int], Operator],
+    reduce: Callable[[int], FloatArray],
+    expand: Callable[[int], FloatArray],
     *,
     trim: int = 0,
 ) -> Iterator[Batch]:
     """Yield the bands of a Laplacian pyramid from fine to coarse, and then the low-pass image.
 
     A band is an image minus itself reduced and expanded again; the next band is that of the reduced image. `reduce` and
-    `expand` map the length of the finer side to an operator. `trim` is the number of pixels that a reduced image has
+    `expand` map the length of the finer side to a matrix. `trim` is the number of pixels that a reduced image has
     beyond each border for `expand` only.
     """
     for _ in range(levels):
-        height, width = images.shape[2:]
-        reduced = _apply(images, reduce(height), reduce(width))
-        yield images - _apply(reduced, expand(height), expand(width))
+        sides = images.shape[2:]
+        reduced = _apply(images, *(_operator(reduce, side) for side in sides))
+        yield images - _apply(reduced, *(_operator(expand, side) for side in sides))
         images = reduced[:, :, trim : reduced.shape[2] - trim, trim : reduced.shape[3] - trim]
     yield images
 
@@ -244,10 +215,10 @@ def _pyramid(
 def _apply(images: Batch, down: Operator | None, across: Operator | None) -> Batch:
     """Apply one operator down the columns of images and another across their rows; None leaves a side as it is."""
     if across is not None:
-        parts = [images[..., at : at + matrix.shape[1]] @ _like(images, matrix).T for at, matrix in across]
+        parts = [images[..., at : at + matrix.shape[1]] @ like(images, matrix).T for at, matrix in across]
         images = _concatenate(parts, axis=3)
     if down is not None:
-        parts = [_like(images, matrix) @ images[:, :, at : at + matrix.shape[1]] for at, matrix in down]
+        parts = [like(images, matrix) @ images[:, :, at : at + matrix.shape[1]] for at, matrix in down]
         images = _concatenate(parts, axis=2)
     return images
 
@@ -260,20 +231,16 @@ def _concatenate(parts: list[Batch], *, axis: int) -> Batch:
     return require("torch", extra="torch").cat(parts, dim=axis)
 
 
-def _like(images: Batch, matrix: FloatArray) -> Batch:
-    """Convert a matrix to the kind, type and device of images."""
-    return matrix if isinstance(images, np.ndarray) else images.new_tensor(matrix)
-
-
-def _banded(matrix: FloatArray) -> Operator:
-    """Cut a banded matrix into blocks of rows, each without the zeros around it."""
-    blocks = []
+@lru_cache(maxsize=CACHED)
+def _operator(make: Callable[..., FloatArray], size: int, *settings: Hashable) -> Operator:
+    """Make the matrix for a side, and cut it into blocks of rows, each without the zeros around it."""
+    matrix, blocks = make(size, *settings), []
     for start in range(0, len(matrix), BLOCK):
         rows = matrix[start : start + BLOCK]
         needed = np.flatnonzero(rows.any(axis=0))
         first, last = (int(needed[0]), int(needed[-1])) if len(needed) else (0, 0)
         # In this order the transpose, which a product from the right needs, is the faster one.
-        blocks.append(Block(first, np.asfortranarray(rows[:, first : last + 1])))
+        blocks.append((first, np.asfortranarray(rows[:, first : last + 1])))
     return tuple(blocks)
 
 
@@ -298,50 +265,39 @@ def _filtering(
     return np.asarray(matrix)[::stride]
 
 
-@lru_cache(maxsize=SIZES)
-def _neighbours(size: int, taps: tuple[float, ...], border: Border) -> Operator:
-    return _banded(_filtering(size, taps, border))
+def _halve(size: int) -> FloatArray:
+    return _filtering(size, LOW_PASS, "symmetric", stride=2)
 
 
-@lru_cache(maxsize=SIZES)
-def _halve(size: int) -> Operator:
-    return _banded(_filtering(size, LOW_PASS, "symmetric", stride=2))
-
-
-@lru_cache(maxsize=SIZES)
-def _double(size: int) -> Operator:
+def _double(size: int) -> FloatArray:
     """Repeat the border, put zeros between the pixels, and filter, with the borders of the published code."""
     half = (size + 1) // 2
     spread = np.zeros((2 * (half + 2), half))
     spread[::2] = 2 * np.pad(np.eye(half), ((1, 1), (0, 0)), mode="edge")
     doubled = _filtering(len(spread), LOW_PASS, "constant") @ spread
-    return _banded(doubled[2 : 2 + size])
+    return doubled[2 : 2 + size]
 
 
-@lru_cache(maxsize=SIZES)
-def _halve_rgb(size: int) -> Operator:
+def _halve_rgb(size: int) -> FloatArray:
     """Halve with the padding that makes the result ceil(size / 2) long, the smaller half of it in front."""
     padding = 2 * ((size + 1) // 2) + 3 - size
-    return _banded(_filtering(size, LOW_PASS, "reflect", pad=(padding // 2, padding - padding // 2), stride=2))
+    return _filtering(size, LOW_PASS, "reflect", pad=(padding // 2, padding - padding // 2), stride=2)
 
 
-@lru_cache(maxsize=SIZES)
-def _double_rgb(size: int) -> Operator:
+def _double_rgb(size: int) -> FloatArray:
     """Interpolate linearly from one end to the other, then filter."""
     half = (size + 1) // 2
     positions = np.arange(size) * (half - 1) / (size - 1)
     between = np.maximum(0, 1 - abs(positions[:, None] - np.arange(half)))
-    return _banded(_filtering(size, LOW_PASS, "reflect") @ between)
+    return _filtering(size, LOW_PASS, "reflect") @ between
 
 
-@lru_cache(maxsize=SIZES)
-def _halve_2017(size: int) -> Operator:
+def _halve_2017(size: int) -> FloatArray:
     """Halve a side, with one pixel more at each end than the next level uses."""
-    return _banded(_filtering(size, LOW_PASS, "reflect", pad=(4, 4), stride=2))
+    return _filtering(size, LOW_PASS, "reflect", pad=(4, 4), stride=2)
 
 
-@lru_cache(maxsize=SIZES)
-def _double_2017(size: int) -> Operator:
+def _double_2017(size: int) -> FloatArray:
     """Transpose of halving the mirrored side, without its margins."""
     halve = _filtering(size + 8, LOW_PASS, "constant", pad=(0, 0), stride=2)
-    return _banded(2 * halve.T[4 : 4 + size])
+    return 2 * halve.T[4 : 4 + size]

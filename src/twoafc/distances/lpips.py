@@ -16,7 +16,7 @@ import numpy as np
 
 from twoafc.arrays import FloatArray
 from twoafc.distances.batches import Batch
-from twoafc.distances.deep import ELSEWHERE, PIECE, Deep, Layers, Precision, alexnet, squeezenet, vgg16
+from twoafc.distances.deep import ELSEWHERE, PIECE, Compare, Deep, Layers, Precision, alexnet, squeezenet, vgg16
 from twoafc.distances.weights import Paths, Tensors, digest, network_tensors
 from twoafc.errors import DataError, require
 from twoafc.files import read_archive
@@ -42,24 +42,20 @@ PIECES: dict[tuple[str, Precision], tuple[int, int]] = {
 
 
 def make(name: str, *, weights: Paths = None, device: str = "cpu", precision: Precision = "fp32") -> Deep:
-    """Make LPIPS on one of the `BACKBONES`; `weights` are the only places to look, see `weights.tensors`."""
-    return _make(Deep, name, *network_tensors(name, weights), device, precision)
+    """Make LPIPS on one of the `BACKBONES`, or with the heads in a file NAME.npz that `twoafc fuse` has written.
+
+    `weights` are the only places to look, see `weights.tensors`.
+    """
+    return _make(Deep, compare, name, weights, device, precision)
 
 
-def _make(
-    kind: type[Made],
-    network: str,
-    parameters: Tensors,
-    digests: dict[str, str],
-    device: str,
-    precision: Precision,
-    name: str | None = None,
-) -> Made:
+def _make(kind: type[Made], between: Compare, name: str, weights: Paths, device: str, precision: Precision) -> Made:
+    own = name.endswith(".npz")
+    network, parameters, digests = read_heads(name, weights) if own else (name, *network_tensors(name, weights))
     backbone, least = BACKBONES[network]
     pieces = PIECES.get((network, precision), (PIECE, ELSEWHERE))
-    between = compare_channels if issubclass(kind, Channels) else compare
     stages = partial(layers, backbone=backbone)
-    return kind(name or network, stages, between, parameters, least, digests, device, precision, *pieces)
+    return kind(Path(name).stem, stages, between, parameters, least, digests, device, precision, *pieces)
 
 
 # --- heads ------------------------------------------------------------------------------------------------------------
@@ -92,18 +88,19 @@ def lpips_channels(network: str, *, device: str = "cpu", precision: Precision = 
     """Make the function that gives the channels' means of an LPIPS network."""
     if network not in BACKBONES:
         raise ValueError(f"channels are those of {', '.join(BACKBONES)}; found {network!r}")
-    return _make(Channels, network, *network_tensors(network), device, precision)
+    return _make(Channels, compare_channels, network, None, device, precision)
 
 
-def lpips_heads(path: str | Path, *, weights: Paths = None, device: str = "cpu", precision: Precision = "fp32") -> Deep:
-    """Make LPIPS with the heads in a file that `twoafc fuse` has written; other parameters as for `make`."""
+def read_heads(path: str, weights: Paths) -> tuple[str, Tensors, dict[str, str]]:
+    """Read heads of one's own: the network, its tensors with these heads, and the digests of both."""
     kind, settings, arrays = read_archive(path)
     if kind == "fused":
         raise DataError(f"{path} is a sum of functions of other distances; twoafc measure computes it on images")
     if kind != "heads":
         raise DataError(f"{path} is a model of P for one distance, not a distance; twoafc fuse makes distances")
     torch = require("torch", extra="torch")
-    parameters, digests = network_tensors(settings["network"], weights)
+    network: str = settings["network"]
+    parameters, digests = network_tensors(network, weights)
     for name, expected in settings["weights"].items():
         if digests.get(name) != expected:
             raise DataError(f"{path} was fitted to another {name}: {expected}, now {digests.get(name, 'none')}")
@@ -111,12 +108,11 @@ def lpips_heads(path: str | Path, *, weights: Paths = None, device: str = "cpu",
     if {name: array.shape for name, array in heads.items()} != {
         name: tuple(tensor.shape) for name, tensor in parameters.items() if name.startswith("lin")
     }:
-        raise DataError(f"{path} has no heads of {settings['network']}; its arrays have other shapes")
-    own = digest(np.concatenate([heads[name].ravel() for name in sorted(heads)]))
+        raise DataError(f"{path} has no heads of {network}; its arrays have other shapes")
     parameters |= {name: torch.from_numpy(array.copy()) for name, array in heads.items()}
     digests = {name: value for name, value in digests.items() if not name.endswith("_head")}
-    digests["heads"] = f"sha256 {own}"
-    return _make(Deep, settings["network"], parameters, digests, device, precision, Path(path).stem)
+    own = digest(np.concatenate([heads[name].ravel() for name in sorted(heads)]))
+    return network, parameters, {**digests, "heads": f"sha256 {own}"}
 
 
 def layers(parameters: Tensors, images: Batch, *, backbone: Layers) -> Iterator[Batch]:

@@ -193,10 +193,9 @@ def _varint(stream: io.BytesIO) -> int:
 def require_shapes(variables: Variables, architecture: Architecture) -> None:
     """Raise DataError unless all variables of an architecture are given, with its shapes."""
     for name, shape in architecture.shapes().items():
-        if name not in variables:
-            raise DataError(f"the variable {name} is missing")
-        if variables[name].shape != shape:
-            raise DataError(f"the variable {name} must have shape {shape}; it has {variables[name].shape}")
+        found = variables[name].shape if name in variables else "none"
+        if found != shape:
+            raise DataError(f"the variable {name} must have shape {shape}; it has {found}")
 
 
 def tensors(variables: Variables) -> Tensors:

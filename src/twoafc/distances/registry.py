@@ -12,6 +12,7 @@ from twoafc.distances.custom import Own, import_own, own
 from twoafc.distances.laplacian import nlpd, nlpd_2017, nlpd_2017_5, nlpd_rgb
 from twoafc.distances.pixelwise import euclidean, rmse
 from twoafc.distances.structural import ms_ssim, ms_ssim_3, ssim, ssim_luma
+from twoafc.distances.weights import NEEDS
 
 DISTANCES: dict[str, Distance] = {
     "euclidean": euclidean,
@@ -26,14 +27,7 @@ DISTANCES: dict[str, Distance] = {
     "nlpd_2017_5": nlpd_2017_5,
 }
 # Distances with a network, and the module of each.
-DEEP: dict[str, str] = {
-    "lpips_alex": "lpips",
-    "lpips_vgg": "lpips",
-    "lpips_squeeze": "lpips",
-    "dists": "dists",
-    "pim_1": "pim",
-    "pim_5": "pim",
-}
+DEEP: dict[str, str] = {name: name.partition("_")[0] for name in NEEDS}
 ALIASES: dict[str, str] = {"lpips": "lpips_alex", "pim": "pim_1"}
 
 
@@ -59,15 +53,13 @@ def distance(name: str | Path | Distance, **settings: Any) -> Distance:
     array([1.])
     """
     name = str(name) if isinstance(name, Path) else name
-    if isinstance(name, str) and name.endswith(".npz"):
-        heads: Distance = importlib.import_module("twoafc.distances.lpips").lpips_heads(name, **settings)
-        return heads
     if not isinstance(name, str):
         ready = isinstance(name, Own) or name in DISTANCES.values() or hasattr(name, "triplet")
         return name if ready and not settings else own(name, **settings)
     full = ALIASES.get(name, name)
-    if full in DEEP:
-        made: Distance = importlib.import_module(f"twoafc.distances.{DEEP[full]}").make(full, **settings)
+    if full in DEEP or full.endswith(".npz"):
+        # Imported here, so that no other distance waits for torch.
+        made: Distance = importlib.import_module(f"twoafc.distances.{DEEP.get(full, 'lpips')}").make(full, **settings)
         return made
     library, _, rest = name.partition(":")
     if library and rest:

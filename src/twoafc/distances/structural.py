@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 
 from twoafc.arrays import FloatArray
-from twoafc.distances.batches import Batch, in_pieces
+from twoafc.distances.batches import Batch, in_pieces, like
 
 WINDOW, SIGMA = 11, 1.5
 C1, C2 = 0.01**2, 0.03**2  # for values in [0, 1]
@@ -61,17 +61,8 @@ def ms_ssim(ref: Batch, x: Batch) -> Batch:
     """1 - MS-SSIM (Wang, Simoncelli and Bovik, 2003) of each colour channel over five scales, averaged over channels.
 
     Between two scales images are averaged over 2 x 2 pixels; a side of odd length is first padded with its own edge,
-    as in the authors' code. Five scales need 161 pixels; for patches there is `ms_ssim_3`.
-
-    Parameters
-    ----------
-    ref, x : array or tensor of float, shape (B, 3, H, W)
-        Images in [0, 1], at least 161 x 161 pixels.
-
-    Returns
-    -------
-    array or tensor, shape (B,)
-        From 0 (equal images) to 1.
+    as in the authors' code. Five scales need 161 x 161 pixels; for patches there is `ms_ssim_3`. From 0 (equal images)
+    to 1; otherwise as `ssim`.
 
     Examples
     --------
@@ -149,9 +140,7 @@ def _terms(ref: Batch, x: Batch) -> tuple[Batch, Batch]:
 
     Only the sum of the two variances enters SSIM, so four windowed means suffice where five are often taken.
     """
-    rows, columns = (_averaging(size) for size in ref.shape[2:])
-    if not isinstance(ref, np.ndarray):
-        rows, columns = ref.new_tensor(rows), ref.new_tensor(columns)
+    rows, columns = (like(ref, _averaging(size)) for size in ref.shape[2:])
     # Two products with banded matrices: 2.5 times as fast as eleven shifted copies along each axis.
     a, b, squares, product = (rows @ (image @ columns.T) for image in (ref, x, ref * ref + x * x, ref * x))
     ab, aa_bb = 2 * a * b, a * a + b * b

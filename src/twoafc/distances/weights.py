@@ -11,7 +11,6 @@ import importlib.util
 import json
 import os
 import sys
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -74,13 +73,7 @@ class UnreadableError(MismatchError):
 
 @cache
 def published() -> dict[str, Published]:
-    """Return the table of published weights by name.
-
-    Examples
-    --------
-    >>> print(published()["lpips_alex_head"].file, published()["lpips_alex_head"].bytes)
-    lpips_lin_v0.1_alex.pth 6009
-    """
+    """Return the table of published weights by name."""
     table = json.loads(Path(__file__).with_name("weights.json").read_text(encoding="utf-8"))
     del table["about"]
     for row in table.values():
@@ -118,7 +111,7 @@ def read_tensors(file: Path, wanted: Published) -> Tensors:
     torch = require("torch", extra="torch")
     with file.open("rb") as stream:
         start = stream.read(2)
-    if start not in (b"PK", b"\x80\x02") or _is_other_zip(file):
+    if start not in (b"PK", b"\x80\x02"):
         raise MismatchError("not a file of torch's", unrelated=True)
     try:
         # Mapped: of a file of half a gigabyte only the convolutions are read.
@@ -152,22 +145,8 @@ def read_published(file: Path, wanted: Published) -> bytes:
     return content
 
 
-def _is_other_zip(file: Path) -> bool:
-    """Return whether a file is a complete zip without the member that torch writes into each of its own."""
-    if not zipfile.is_zipfile(file):
-        return False
-    with zipfile.ZipFile(file) as opened:
-        return not any(name.endswith("data.pkl") for name in opened.namelist())
-
-
 def digest(values: NDArray[Any]) -> str:
-    """Sha256 of an array's values, little-endian and in C order on every machine.
-
-    Examples
-    --------
-    >>> digest(np.zeros(1, dtype=np.float32))[:8]
-    'df3f6198'
-    """
+    """Sha256 of an array's values, little-endian and in C order on every machine."""
     return hashlib.sha256(np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<")).data).hexdigest()
 
 

@@ -15,39 +15,21 @@ from twoafc.table import Triplets
 
 @dataclass(frozen=True, eq=False)
 class WorkedExample:
-    """The results of all steps of the density estimator, for T triplets of M votes on a grid of G x G.
+    """The results of all steps of the density estimator, for T triplets of M votes on a grid of G x G."""
 
-    Attributes
-    ----------
-    n, M : array of int, shape (T,), and int
-        Of M people, n chose x1.
-    d0, d1, u0, u1 : array, shape (T,)
-        The distances, raw and uniformised.
-    sigma : float
-        Width of the kernel.
-    joint : array, shape (M + 1, G, G)
-        p(n = j, d0, d1): the sum of kernels over the triplets with n = j, and over the mirrors of those with n = M - j.
-    density : array, shape (G, G)
-        p(d0, d1), their sum over j.
-    conditional : array, shape (M + 1, G, G)
-        Pr(n = j | d0, d1) (eq. 1), with the prior that applies where there is no data.
-    P : array, shape (G, G)
-        The mean of j / M under it (eq. 2).
-    log_likelihood : array, shape (G, G)
-        L(d0, d1), how well Binomial(M, P) fits the counts there (appendix C); NaN where there is no data.
-    """
-
-    n: IntArray
+    n: IntArray  #: (T,): of M people, n chose x1
     M: int
-    d0: FloatArray
+    d0: FloatArray  #: (T,): the distances as they are
     d1: FloatArray
-    u0: FloatArray
+    u0: FloatArray  #: (T,): the same, uniformised
     u1: FloatArray
-    sigma: float
+    sigma: float  #: width of the kernel
+    #: (M + 1, G, G): p(n = j, d0, d1), a sum of kernels over triplets with n = j, and mirrored ones with n = M - j
     joint: FloatArray
-    density: FloatArray
-    conditional: FloatArray
-    P: FloatArray
+    density: FloatArray  #: (G, G): p(d0, d1), their sum over j
+    conditional: FloatArray  #: (M + 1, G, G): Pr(n = j | d0, d1) (eq. 1), with the prior, which counts without data
+    P: FloatArray  #: (G, G): the mean of j / M under it (eq. 2)
+    #: (G, G): L(d0, d1), how well Binomial(M, P) fits the counts there (appendix C); NaN where there is no data
     log_likelihood: FloatArray
 
 

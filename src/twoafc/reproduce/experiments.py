@@ -27,7 +27,7 @@ from twoafc.files import strict_json, write_text
 from twoafc.inference import Record
 from twoafc.measurement import make_candidates
 from twoafc.reproduce.printed import HEADINGS
-from twoafc.reproduce.sources import Source, sample
+from twoafc.reproduce.sources import sample
 from twoafc.results import Result, describe_table
 from twoafc.table import Triplets
 
@@ -154,14 +154,10 @@ def cached(path: Path, key: str, compute: Callable[[], Any]) -> Any:
 class MeasuredSource:
     """A data set with its distances measured."""
 
-    source: Source  # the images: a sample if a limit was given, without anchors
-    tables: Mapping[str, Triplets]  # of train, test or both
+    name: str  # bapps or clic
+    splits: Mapping[str, Dataset]  # train, test or both, with images: a sample if a limit was given, without anchors
+    tables: Mapping[str, Triplets]  # of the same splits
     notes: list[str]  # for the reader
-
-    @property
-    def name(self) -> str:
-        """The name of the data set: bapps or clic."""
-        return self.source.name
 
     @property
     def train(self) -> Triplets:
@@ -181,7 +177,8 @@ class MeasuredSource:
 
 
 def measure_source(
-    source: Source,
+    name: str,
+    found: Mapping[str, Dataset],
     distances: Sequence[PaperDistance],
     folder: Path,
     *,
@@ -191,23 +188,21 @@ def measure_source(
 ) -> MeasuredSource:
     """Measure the distances on the splits of a data set; what an earlier run has measured is not measured again."""
     (folder / "data").mkdir(parents=True, exist_ok=True)
-    notes, splits, tables = list(source.notes), {}, {}
-    for split, data in source.splits.items():
-        where = f"{source.name} {split}"
-        file = folder / "data" / f"{source.name}-{split}.parquet"
-        splits[split] = sample(data, limit, seed=seed)
-        if source.name == "clic":
-            splits[split] = _without_anchors(splits[split], file.with_suffix(".anchors.json"), progress)
-            notes += [f"{where}: {note}" for note in splits[split].notes[len(data.notes) :]]
-        outcome = twoafc.measure(splits[split], [item.requested for item in distances], file, progress=progress)
+    notes, splits, tables = [], {}, {}
+    for split, data in found.items():
+        where, file = f"{name} {split}", folder / "data" / f"{name}-{split}.parquet"
+        data = sample(data, limit, seed=seed)
+        if name == "clic":
+            data = _without_anchors(data, file.with_suffix(".anchors.json"), progress)
+        notes += [f"{where}: {note}" for note in data.notes]
+        outcome = twoafc.measure(data, [item.requested for item in distances], file, progress=progress)
         if outcome.table is None:
             raise DataError(f"no triplet of {where} could be measured; {outcome.failures[0]}")
         if outcome.failures:
-            notes.append(
-                f"{where}: {len(outcome.failures)} triplets could not be measured; see {file.name}.failures.csv"
-            )
-        tables[split] = Triplets.read(file)
-    return MeasuredSource(replace(source, splits=splits), tables, notes)
+            failed = len(outcome.failures)
+            notes.append(f"{where}: {failed} triplets could not be measured; see {file.name}.failures.csv")
+        splits[split], tables[split] = data, Triplets.read(file)
+    return MeasuredSource(name, splits, tables, notes)
 
 
 def _without_anchors(data: Dataset, path: Path, progress: Progress | None) -> Dataset:

@@ -42,11 +42,23 @@ class PaperFigure(NamedTuple):
     drawn: Figure
 
 
+def paper_figures(
+    measured: Mapping[str, MeasuredSource],
+    results: Mapping[str, Result],
+    swept: Sweep,
+    chosen: Sequence[PaperDistance],
+) -> list[PaperFigure]:
+    """Draw all figures; the settings were varied on the first data set."""
+    drawn = [example_figure()]
+    for name, data in measured.items():
+        drawn += set_figures(data, results[name], chosen)
+    drawn += robustness_figures(swept, chosen, SETS[next(iter(measured))])
+    return drawn
+
+
 def example_figure() -> PaperFigure:
     """Draw the worked example, which needs no data."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.0, 3.9), layout="constrained")
+    figure = _figure(7.0, 3.9)
     plots.worked_example(worked_example(), list(figure.subplots(2, 4).ravel()))
     return PaperFigure(
         "worked-example",
@@ -105,6 +117,12 @@ def robustness_figures(swept: Sweep, chosen: Sequence[PaperDistance], label: str
     )
 
 
+def _figure(width: float, height: float) -> Figure:
+    from matplotlib.figure import Figure  # here, since it is slow to import
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
 def _draw_surfaces(results: Result, chosen: Sequence[PaperDistance], estimator: str) -> Figure:
     fits = {item.heading: results.fit(item.name, estimator) for item in chosen}
     surfaces = {name: plots.surface_values(fit.probability, fit.uniform) for name, fit in fits.items()}
@@ -114,10 +132,8 @@ def _draw_surfaces(results: Result, chosen: Sequence[PaperDistance], estimator: 
 
 
 def _draw_scatter(table: Triplets, chosen: Sequence[PaperDistance]) -> Figure:
-    from matplotlib.figure import Figure
-
     across = len(chosen)
-    figure = Figure(figsize=(1.75 * across + 0.7, 3.9), layout="constrained")
+    figure = _figure(1.75 * across + 0.7, 3.9)
     axes = figure.subplots(2, across, squeeze=False)
     share = table.n / table.M
     for (above, below), item in zip(axes.T, chosen, strict=True):
@@ -133,10 +149,8 @@ def _draw_scatter(table: Triplets, chosen: Sequence[PaperDistance]) -> Figure:
 
 def _draw_votes(tables: Mapping[str, Triplets]) -> Figure:
     """Draw for each split the distribution of M and beside it, in rows of panels, that of n for each M."""
-    from matplotlib.figure import Figure
-
     depths = [-(-len(np.unique(table.M)) // PANELS) for table in tables.values()]
-    figure = Figure(figsize=(7.2, 1.5 * sum(depths) + 0.5), layout="constrained")
+    figure = _figure(7.2, 1.5 * sum(depths) + 0.5)
     parts = figure.subfigures(len(depths), 1, height_ratios=depths, squeeze=False).ravel()
     for part, depth, (split, table) in zip(parts, depths, tables.items(), strict=True):
         part.suptitle(f"{split}, {len(table):,} triplets", fontsize=8)
@@ -149,10 +163,8 @@ def _draw_votes(tables: Mapping[str, Triplets]) -> Figure:
 
 
 def _draw_sweep(swept: Sweep, chosen: Sequence[PaperDistance], parameter: Any, label: str) -> Figure:
-    from matplotlib.figure import Figure
-
     headings = {item.name: item.heading for item in chosen}
-    figure = Figure(figsize=(6.8, 2.6), layout="constrained")
+    figure = _figure(6.8, 2.6)
     measures: dict[Any, str] = {"nll": "NLL, nats", "agreement": "AJ, %"}
     for ax, (measure, title) in zip(figure.subplots(1, 2), measures.items(), strict=True):
         plots.sweep(
@@ -201,7 +213,7 @@ def find_examples(table: Triplets, fit: Any) -> list[int]:
 
 def _images(data: MeasuredSource, split: str, triplet: str) -> list[NDArray[np.uint8] | None]:
     """Read x0, the reference and x1 of a triplet; None if they cannot be read."""
-    images = data.source.splits[split]
+    images = data.splits[split]
     (row,) = np.flatnonzero((images.table["triplet"] == triplet).to_numpy())
     try:
         ref, x0, x1 = images.images([row])

@@ -73,17 +73,9 @@ def slip_number(id: str) -> int:
 
 @cache
 def printed_tables() -> dict[str, PrintedTable]:
-    """Return the tables of distances by measures, by name.
-
-    Examples
-    --------
-    >>> printed_tables()["bapps"].rows[2].values
-    [63.46, 63.31, 63.65, 70.09, 68.94, 69.12]
-    """
+    """Return the tables of distances by measures, by name."""
     return {
-        name: PrintedTable(
-            name, table["where"], table["set"], table["caption"], [PrintedRow(**r) for r in table["rows"]]
-        )
+        name: PrintedTable(name, **{**table, "rows": [PrintedRow(**row) for row in table["rows"]]})
         for name, table in document()["tables"].items()
     }
 
@@ -166,14 +158,13 @@ def match_data(name: str, tables: Mapping[str, Triplets], *, limited: bool = Fal
             f"{title} has no training set here: P is cross-validated on the test set, which also replaces the training "
             f"set (M = {test_M}, not {train_M}); only the distance alone is compared with the paper's."
         )
-    complete: dict[str, frozenset[str]] = {}
-    splits = set()
+    splits, families = set(), frozenset[str]()
     for split, table in tables.items():
         expected = data[split].get("families", {})
         counts = dict(table.labels["group"].value_counts().iter_rows()) if "group" in table.labels.columns else {}
-        near = (family for family, count in expected.items() if _is_near(counts.get(family, 0), count))
-        complete[split] = frozenset(near)
-        if len(complete[split]) == len(expected) and _is_near(len(table), data[split]["count"]):
+        complete = frozenset(family for family, count in expected.items() if _is_near(counts.get(family, 0), count))
+        families = complete if split == "test" else families
+        if len(complete) == len(expected) and _is_near(len(table), data[split]["count"]):
             splits.add(split)
             continue
         missing = [family for family in expected if family not in counts]
@@ -183,7 +174,7 @@ def match_data(name: str, tables: Mapping[str, Triplets], *, limited: bool = Fal
                 f"{title}, {SPLITS[split]}: {lost}{len(table):,} of the paper's {data[split]['triplets']} triplets; "
                 "values that depend on it are not compared with the paper's."
             )
-    return DataMatch(frozenset(splits), complete.get("test", frozenset()), tuple(warnings))
+    return DataMatch(frozenset(splits), families, tuple(warnings))
 
 
 def _is_near(count: int, expected: int | None) -> bool:

@@ -6,18 +6,17 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from twoafc import plots
 from twoafc.arrays import Progress
+from twoafc.datasets import Dataset
 from twoafc.errors import DataError
-from twoafc.evaluation import Sweep
-from twoafc.files import clear_partial, replaced, require_format, strict_json, write_text
-from twoafc.inference import Record
+from twoafc.files import replaced, require_format, strict_json, write_text
 from twoafc.reproduce import experiments, figures
 from twoafc.reproduce.experiments import MeasuredSource, PaperDistance, choose_distances
 from twoafc.reproduce.printed import SETS, DataMatch, Slip, match_data, slips
-from twoafc.reproduce.sources import FETCH, Source, generate, open_source
+from twoafc.reproduce.sources import FETCH, generate, open_source
 from twoafc.reproduce.tables import PaperTable, arithmetic_table, cost_table, page, score_tables
 from twoafc.results import Result
 
@@ -30,24 +29,13 @@ OWN = frozenset({CARD, "index.html", "data", "results", "experiments", "tables",
 
 @dataclass(frozen=True)
 class Options:
-    """What a reproduction depends on besides its data.
+    """What a reproduction depends on besides its data."""
 
-    Parameters
-    ----------
-    distances : tuple of str or None
-        As for `twoafc measure`; None for those of the paper's six that can be measured here.
-    limit : int or None
-        Triplets of each split, drawn before anything is measured; None for all.
-    seeds : int
-        Runs of the network.
-    seed : int
-        Of the draw and the generated sets, and the first of the network's.
-    """
-
+    #: as for `twoafc measure`; None for those of the paper's six that can be measured here
     distances: tuple[str, ...] | None = None
-    limit: int | None = None
-    seeds: int = 10
-    seed: int = 0
+    limit: int | None = None  #: triplets of each split, drawn before anything is measured; None for all
+    seeds: int = 10  #: runs of the network
+    seed: int = 0  #: of the draw and the generated sets, and the first of the network's
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < FEWEST:
@@ -59,30 +47,14 @@ class Options:
 
 @dataclass(frozen=True, eq=False)
 class Reproduction:
-    """The result of a reproduction.
+    """The result of a reproduction."""
 
-    Attributes
-    ----------
-    folder : Path
-        The output folder; index.html is the page.
-    tables : list of PaperTable
-        The paper's tables with our values.
-    results : mapping of data set to Result
-        As `twoafc evaluate` writes them.
-    warning : str
-        Why our values cannot be compared with the paper's; empty if they can.
-    notes : list of str
-        For the reader: what was left out, merged or cross-validated.
-    slips : tuple of Slip
-        What the paper prints wrongly.
-    """
-
-    folder: Path
-    tables: list[PaperTable]
-    results: Mapping[str, Result]
-    warning: str
-    notes: list[str]
-    slips: tuple[Slip, ...]
+    folder: Path  #: the output folder; index.html is the page
+    tables: list[PaperTable]  #: the paper's tables with our values
+    results: Mapping[str, Result]  #: by data set, as `twoafc evaluate` writes them
+    warning: str  #: why our values cannot be compared with the paper's; empty if they can
+    notes: list[str]  #: for the reader: what was left out, merged or cross-validated
+    slips: tuple[Slip, ...]  #: what the paper prints wrongly
 
 
 def reproduce(
@@ -118,29 +90,51 @@ def reproduce(
             "a data set is needed; found none; name a folder of BAPPS (--bapps) or of CLIC 2021 (--clic), or "
             f"--synthetic; to get the data, run: {FETCH['bapps']} or {FETCH['clic']}"
         )
+
+    def stage(name: str) -> Progress | None:
+        return None if progress is None else lambda done, total, what: progress(done, total, f"{name}: {what}")
+
+    limit, seeds, seed = options.limit, options.seeds, options.seed
     chosen, notes = choose_distances(options.distances, deep=not synthetic)
     sources, earlier = _open_sources(out, given, synthetic, options, progress)
-    computed = _compute(out, sources, chosen, options, progress)
+    measured = {
+        name: experiments.measure_source(name, splits, chosen, out, limit=limit, seed=seed, progress=stage(name))
+        for name, splits in sources.items()
+    }
+    results = {
+        name: experiments.score(data, chosen, out, seeds=seeds, seed=seed, progress=stage(name))
+        for name, data in measured.items()
+    }
+    # BAPPS comes first, if it is there.
+    main = next(iter(measured.values()))
+    swept = experiments.vary_settings(main, chosen, out, seed=seed, progress=stage("robustness"))
+    if progress:
+        progress(0, 1, "taking times")
+    times = experiments.take_times(main, chosen, out)
     matches = {
-        name: DataMatch() if synthetic else match_data(name, data.tables, limited=options.limit is not None)
-        for name, data in computed.measured.items()
+        name: DataMatch() if synthetic else match_data(name, data.tables, limited=limit is not None)
+        for name, data in measured.items()
     }
     caution = caution_about(options, synthetic, matches)
     warning = " ".join([*caution, *(text for match in matches.values() for text in match.warnings)])
-    notes += [*earlier, *(note for data in computed.measured.values() for note in data.notes)]
-    notes += [f"{name}: {note}" for name, result in computed.results.items() for note in result.notes]
-    scores = {name: result.scores for name, result in computed.results.items()}
-    tables = [*score_tables(scores, chosen, matches), cost_table(computed.times), arithmetic_table()]
-    reproduction = Reproduction(out, tables, computed.results, warning, notes, slips())
-    _write(reproduction, computed, chosen, caution, progress)
+    notes += [*earlier, *(note for data in measured.values() for note in data.notes)]
+    notes += [f"{name}: {note}" for name, result in results.items() for note in result.notes]
+    scores = {name: result.scores for name, result in results.items()}
+    tables = [*score_tables(scores, chosen, matches), cost_table(times), arithmetic_table()]
+    reproduction = Reproduction(out, tables, results, warning, notes, slips())
+    if progress:
+        progress(0, 1, "drawing the figures")
+    drawn = figures.paper_figures(measured, results, swept, chosen)
+    _write(reproduction, measured, chosen, drawn, caution)
     return reproduction
 
 
 def _open_sources(
     out: Path, given: Mapping[str, Path], synthetic: bool, options: Options, progress: Progress | None
-) -> tuple[dict[str, Source], list[str]]:
+) -> tuple[dict[str, dict[str, Dataset]], list[str]]:
     """Open the given data sets and those of earlier runs, or generate some; return also notes on earlier ones."""
-    earlier = {} if synthetic else {name: path for name, path in earlier_sets(out).items() if name not in given}
+    settings = {"limit": options.limit, "seed": options.seed, "synthetic": synthetic}
+    earlier = {name: path for name, path in earlier_sets(out, settings).items() if name not in given}
     folders = {name: path for name in SETS if (path := ({**given, **earlier}).get(name))}
     sources = {}
     for name, folder in folders.items():
@@ -153,7 +147,7 @@ def _open_sources(
                 f"{out} has {SETS[name]} from an earlier run, which is no longer in {folder}; give its path with "
                 f"--{name}, or name another output folder"
             ) from error
-    claim(out, {"limit": options.limit, "seed": options.seed, "synthetic": synthetic}, folders)
+    claim(out, settings, folders)
     if synthetic:
         for name in SETS:
             made = generate(name, out / "synthetic", limit=options.limit, seed=options.seed, progress=progress)
@@ -161,67 +155,23 @@ def _open_sources(
     return sources, [f"{name}: from an earlier run into this folder, {path}" for name, path in earlier.items()]
 
 
-class Computed(NamedTuple):
-    """What the experiments give; each is kept in the folder, and read by the next run."""
-
-    measured: dict[str, MeasuredSource]
-    results: dict[str, Result]
-    main: MeasuredSource  # of which settings were varied and times taken
-    swept: Sweep
-    times: dict[str, Record]
-
-
-def _compute(
-    out: Path,
-    sources: Mapping[str, Source],
-    chosen: Sequence[PaperDistance],
-    options: Options,
-    progress: Progress | None,
-) -> Computed:
-    """Run the experiments, or read their results from the folder."""
-    limit, seeds, seed = options.limit, options.seeds, options.seed
-
-    def stage(name: str) -> Progress | None:
-        return None if progress is None else lambda done, total, what: progress(done, total, f"{name}: {what}")
-
-    measured = {
-        name: experiments.measure_source(source, chosen, out, limit=limit, seed=seed, progress=stage(name))
-        for name, source in sources.items()
-    }
-    results = {
-        name: experiments.score(data, chosen, out, seeds=seeds, seed=seed, progress=stage(name))
-        for name, data in measured.items()
-    }
-    main = measured.get("bapps") or next(iter(measured.values()))
-    swept = experiments.vary_settings(main, chosen, out, seed=seed, progress=stage("robustness"))
-    if progress:
-        progress(0, 1, "taking times")
-    return Computed(measured, results, main, swept, experiments.take_times(main, chosen, out))
-
-
 def _write(
     reproduction: Reproduction,
-    computed: Computed,
+    measured: Mapping[str, MeasuredSource],
     chosen: Sequence[PaperDistance],
+    drawn: Sequence[figures.PaperFigure],
     caution: list[str],
-    progress: Progress | None,
 ) -> None:
     """Write the tables, the figures and the page."""
     out = reproduction.folder
     with replaced(out / "tables") as folder:
         for table in reproduction.tables:
             table.write(folder, caution)
-    if progress:
-        progress(0, 1, "drawing the figures")
-    drawn = [figures.example_figure()]
-    for name, data in computed.measured.items():
-        drawn += figures.set_figures(data, computed.results[name], chosen)
-    drawn += figures.robustness_figures(computed.swept, chosen, SETS[computed.main.name])
     with replaced(out / "figures") as folder:
         for figure in drawn:
             plots.save(figure.drawn, *(folder / f"{figure.name}.{ending}" for ending in ("svg", "pdf")), dpi=200)
     shown = [(figure, out / "figures" / f"{figure.name}.svg") for figure in drawn]
-    splits = {name: data.tables for name, data in computed.measured.items()}
+    splits = {name: data.tables for name, data in measured.items()}
     write_text(page(reproduction, chosen, shown, splits), out / "index.html")
 
 
@@ -240,45 +190,40 @@ def caution_about(options: Options, synthetic: bool, matches: Mapping[str, DataM
     ]
 
 
-def earlier_sets(folder: Path) -> dict[str, Path]:
-    """Return the data sets that earlier runs into a folder used, and where they are."""
-    try:
-        card = json.loads((folder / CARD).read_text(encoding="utf-8"))
-        return {str(name): Path(path) for name, path in card["sets"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}  # `claim` checks whether it is a folder of an earlier run
+def earlier_sets(folder: Path, settings: Mapping[str, Any]) -> dict[str, Path]:
+    """Return the data sets that earlier runs into a folder used, and where they are.
 
-
-def claim(folder: Path, settings: Mapping[str, Any], inputs: Mapping[str, Path]) -> None:
-    """Prepare an output folder: new, empty, or of an earlier run with the same settings; others are refused.
-
-    The folders of the data sets, those of earlier runs too, are noted on its card.
+    The folder may be new, empty, or of earlier runs with the same settings; others are refused.
     """
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{folder} is a file; the tables and figures are written to a folder")
-    for path in inputs.values():
-        if path.resolve().is_relative_to(folder.resolve()):
-            raise DataError(f"{path} lies in {folder}, the output folder; name another output folder")
     entries = sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
     foreign = [name for name in entries if name not in OWN or CARD not in entries]
     if foreign:
         raise DataError(f"{folder} has other files ({foreign[0]}); name a new folder, or one of an earlier run only")
-    if entries:
-        try:
-            card = json.loads((folder / CARD).read_text(encoding="utf-8"))
-            before = card["settings"]
-            changed = [name for name in settings if before[name] != settings[name]]
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{folder / CARD} is not from an earlier run; name a new folder") from error
-        require_format(card.get("format", 0), experiments.FORMAT, str(folder / CARD), "name a new folder")
-        for name in changed:
-            old, new = ("none" if value is None else value for value in (before[name], settings[name]))
-            raise DataError(
-                f"all runs into a folder have the same {name}; {folder} has {old}, this run {new}; name another "
-                "folder, or remove it"
-            )
-        for parent in (folder, folder / "results", folder / "synthetic"):
-            clear_partial(parent)
+    if not entries:
+        return {}
+    try:
+        card = json.loads((folder / CARD).read_text(encoding="utf-8"))
+        before, sets = card["settings"], {name: Path(path) for name, path in card["sets"].items()}
+        changed = [name for name in settings if before[name] != settings[name]]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{folder / CARD} is not from an earlier run; name a new folder") from error
+    require_format(card.get("format", 0), experiments.FORMAT, str(folder / CARD), "name a new folder")
+    for name in changed:
+        old, new = ("none" if value is None else value for value in (before[name], settings[name]))
+        raise DataError(
+            f"all runs into a folder have the same {name}; {folder} has {old}, this run {new}; name another "
+            "folder, or remove it"
+        )
+    return sets
+
+
+def claim(folder: Path, settings: Mapping[str, Any], inputs: Mapping[str, Path]) -> None:
+    """Make the output folder, and write its card: the settings, and the folders of the data sets."""
+    for path in inputs.values():
+        if path.resolve().is_relative_to(folder.resolve()):
+            raise DataError(f"{path} lies in {folder}, the output folder; name another output folder")
     folder.mkdir(parents=True, exist_ok=True)
     sets = {name: str(path.resolve()) for name, path in inputs.items()}
     card = {"format": experiments.FORMAT, "command": "twoafc reproduce", "settings": settings, "sets": sets}

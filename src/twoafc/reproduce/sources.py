@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import ceil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +14,11 @@ from twoafc.arrays import IntArray, Progress
 from twoafc.datasets import NO_IMAGES, TWO_AFC, Dataset, bapps_subsets, is_clic, open_bapps, open_clic
 from twoafc.errors import DataError
 from twoafc.files import replaced
-from twoafc.worlds import DISTORTIONS, PHOTOGRAPHS, Images, cut_patches, distort_each, observers
+from twoafc.worlds import Images, observers, photograph_triplets
 
 BAPPS_SPLITS = {"train": "train", "test": "val"}
 CLIC_SPLITS = {"train": ("clic2021_test", "train"), "test": ("clic2021_valid", "valid", "val")}
-"""Folders or files of CLIC's answers: the paper trains on the released answers of CLIC's test."""
+"""Folders of CLIC's answers: the paper trains on the released answers of CLIC's test."""
 LAYOUTS = {
     "bapps": "2afc/train/{traditional,cnn,mix}/{ref,p0,p1,judge} and "
     "2afc/val/{traditional,cnn,superres,deblur,color,frameinterp}/{ref,p0,p1,judge} below it",
@@ -33,23 +31,9 @@ FETCH = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Source:
-    """A data set of the paper: its name, bapps or clic, and those of its splits, train and test, that are present."""
-
-    name: str
-    splits: Mapping[str, Dataset]
-    notes: tuple[str, ...] = ()
-
-
-def open_source(name: str, folder: Path, *, progress: Progress | None = None) -> Source:
-    """Open BAPPS or CLIC 2021; of a single split P will be cross-validated, and a note says so."""
-    splits = _open_bapps(folder, progress) if name == "bapps" else _open_clic(folder)
-    notes = [f"{name} {split}: {note}" for split, data in splits.items() for note in data.notes]
-    if len(splits) == 1:
-        missing = "test" if "train" in splits else "training"
-        notes.append(f"{name}: {folder} has no {missing} set; the other is cross-validated, unlike in the paper")
-    return Source(name, splits, tuple(notes))
+def open_source(name: str, folder: Path, *, progress: Progress | None = None) -> dict[str, Dataset]:
+    """Open BAPPS or CLIC 2021: those of its splits, train and test, that are present."""
+    return _open_bapps(folder, progress) if name == "bapps" else _open_clic(folder)
 
 
 def _open_bapps(folder: Path, progress: Progress | None) -> dict[str, Dataset]:
@@ -62,22 +46,13 @@ def _open_bapps(folder: Path, progress: Progress | None) -> dict[str, Dataset]:
 
 
 def _open_clic(folder: Path) -> dict[str, Dataset]:
-    files = {split: file for split, names in CLIC_SPLITS.items() if (file := _clic_answers(folder, names))}
+    found = {split: [_only_answers(folder / name) for name in names] for split, names in CLIC_SPLITS.items()}
+    files = {split: next(filter(None, answers)) for split, answers in found.items() if any(answers)}
     if not files and (file := _only_answers(folder)):
         files = {"test": file}
     if not files:
         raise DataError(f"no CLIC 2021 in {folder}; {_how_to_get('clic')}")
     return {split: _open_answers(file) for split, file in files.items()}
-
-
-def _clic_answers(folder: Path, names: Sequence[str]) -> Path | None:
-    for name in names:
-        file = folder / f"{name}.csv"
-        if file.is_file() and is_clic(file):
-            return file
-        if answers := _only_answers(folder / name):
-            return answers
-    return None
 
 
 def _only_answers(folder: Path) -> Path | None:
@@ -119,13 +94,12 @@ def sample(data: Dataset, limit: int | None, *, seed: int) -> Dataset:
     """Draw a number of triplets, from each group in proportion to its size, in the data set's order; None keeps all."""
     if limit is None or limit >= len(data):
         return data
-    group = np.zeros(len(data), np.int64) if data.group is None else data.group.rank("dense").cast(pl.Int64).to_numpy()
-    codes, sizes = np.unique(group, return_counts=True)
-    counts = allocate(sizes, limit)
+    group = np.zeros(len(data)) if data.group is None else data.group.to_numpy()
+    names, sizes = np.unique(group, return_counts=True)
     rng = np.random.default_rng(seed)
     rows = [
-        rng.choice(np.flatnonzero(group == code), count, replace=False)
-        for code, count in zip(codes, counts, strict=True)
+        rng.choice(np.flatnonzero(group == name), count, replace=False)
+        for name, count in zip(names, allocate(sizes, limit), strict=True)
     ]
     return data.where(np.sort(np.concatenate(rows)))
 
@@ -150,26 +124,17 @@ def allocate(sizes: IntArray, limit: int) -> IntArray:
 
 # Generated data sets: distorted photographs judged by simulated observers, in the layouts of BAPPS and CLIC 2021.
 
-FAMILIES: dict[str, tuple[str, ...]] = {
-    "traditional": ("noise", "jpeg", "blur", "warp", "contrast", "colour_shift"),
-    "cnn": ("downsample", "posterise", "chroma_noise", "shift"),
-    "mix": tuple(DISTORTIONS),
-    "superres": ("downsample", "blur"),
-    "deblur": ("blur", "shift"),
-    "color": ("chroma_noise", "colour_shift", "gamma"),
-    "frameinterp": ("shift", "warp"),
-}
-"""Our distortions, under the names of BAPPS's subsets, whose own distortions were others."""
 SUBSETS = {
     "train": ("traditional", "cnn", "mix"),
     "val": ("traditional", "cnn", "superres", "deblur", "color", "frameinterp"),
 }
+"""The subsets of BAPPS, all with the same distortions here."""
 SIZES = {"train": 2400, "val": 1200, "clic2021_test": 2000, "clic2021_valid": 600}
 """Triplets without a limit."""
 REPEATS = {"clic2021_test": (1, 2), "clic2021_valid": (1, 1, 1, 2, 3, 5, 10)}
 """Judgements per triplet of CLIC: each of these equally often."""
-VERSIONS = 6
-"""Versions of each original of CLIC, besides an anchor, which is the original itself."""
+ANCHORED = 20
+"""One in so many triplets of CLIC is an anchor: its first choice is the original itself."""
 
 
 def generate(
@@ -186,16 +151,14 @@ def generate(
 def _generate_bapps(root: Path, limit: int | None, seed: int, progress: Progress | None) -> None:
     for number, (split, names) in enumerate(SUBSETS.items()):
         total, M = limit or SIZES[split], TWO_AFC.M[split]
-        counts = allocate(np.ones(len(names), dtype=np.int64), total)
-        for place, (name, count) in enumerate(zip(names, counts, strict=True)):
+        for place, (name, rows) in enumerate(zip(names, np.array_split(np.arange(total), len(names)), strict=True)):
             if progress:
-                progress(int(counts[:place].sum()), total, f"making BAPPS-like photographs, {split}")
-            rng = np.random.default_rng([seed, number, place])
-            ref = _references(int(count), rng)
-            x0, x1 = (distort_each(ref, FAMILIES[name], rng)[0] for _ in range(2))
-            votes = observers(ref, x0, x1, votes=M, seed=int(rng.integers(2**31)))
+                progress(int(rows[0]), total, f"making BAPPS-like photographs, {split}")
+            drawn, judged = np.random.default_rng([seed, number, place]).integers(2**31, size=2)
+            made = photograph_triplets(len(rows), seed=int(drawn))
+            votes = observers(made.ref, made.x0, made.x1, votes=M, seed=int(judged))
             folder = root / "2afc" / split / name
-            for kind, images in {"ref": ref, "p0": x0, "p1": x1}.items():
+            for kind, images in {"ref": made.ref, "p0": made.x0, "p1": made.x1}.items():
                 for row, image in enumerate(images):
                     _save(image, folder / kind / f"{row:06d}.png")
             (folder / "judge").mkdir()
@@ -204,45 +167,24 @@ def _generate_bapps(root: Path, limit: int | None, seed: int, progress: Progress
 
 
 def _generate_clic(root: Path, limit: int | None, seed: int, progress: Progress | None) -> None:
-    """Generate both sets of CLIC: originals recur, repeats are shown in either order, some choices are anchors."""
+    """Generate both sets of CLIC: repeats are shown in either order, and some choices are anchors."""
     for place, (split, repeats) in enumerate(REPEATS.items()):
         if progress:
             progress(place, len(REPEATS), f"making CLIC-like photographs, {split}")
-        total, rng = limit or SIZES[split], np.random.default_rng([seed, 7, place])
-        originals = ceil(total / 12)
-        ref = _references(originals, rng)
-        versions = np.stack([ref, *(distort_each(ref, FAMILIES["mix"], rng)[0] for _ in range(VERSIONS))])
-        names = [[f"{rng.bytes(16).hex()}.png" for _ in ref] for _ in range(VERSIONS + 2)]
-        for images, files in zip((ref, *versions), names, strict=True):
-            for image, file in zip(images, files, strict=True):
-                _save(image, root / split / file)
-        o, a, b = _draw_pairs(originals, total, rng)
-        P = observers(ref[o], versions[a, o], versions[b, o], votes=1, seed=int(rng.integers(2**31))).P
+        rng = np.random.default_rng([seed, 7, place])
+        made = photograph_triplets(limit or SIZES[split], seed=int(rng.integers(2**31)))
+        made.x0[::ANCHORED] = made.ref[::ANCHORED]
+        votes = observers(made.ref, made.x0, made.x1, votes=repeats, seed=int(rng.integers(2**31)))
         lines = []
-        for row in range(len(o)):
-            for _ in range(rng.choice(repeats)):
-                choice, swapped = int(rng.random() < P[row]), bool(rng.integers(2))
-                pair = (a[row], b[row])[:: -1 if swapped else 1]
-                shown = [names[0][o[row]], *(names[1 + version][o[row]] for version in pair)]
-                lines.append(f"{','.join(shown)},{choice ^ swapped}\n")
-        (root / split / "oracle.csv").write_text("".join(lines[line] for line in rng.permutation(len(lines))))
-
-
-def _draw_pairs(originals: int, total: int, rng: np.random.Generator) -> tuple[IntArray, IntArray, IntArray]:
-    """Draw distinct triplets: an original and two of its versions; about 1 in 28 has version 0, an anchor."""
-    a, b = np.triu_indices(VERSIONS + 1, 1)
-    usual, anchored = np.flatnonzero(a > 0), np.flatnonzero(a == 0)
-    triplets = [(o, pair) for o in range(originals) for pair in rng.permutation(usual)]
-    drawn = [triplets[place] for place in rng.permutation(len(triplets))[:total]]
-    drawn += [(o, int(rng.choice(anchored))) for o in rng.permutation(originals)[: max(1, originals // 3)]]
-    o, pair = np.array(drawn, dtype=np.int64).T
-    return o, a[pair].astype(np.int64), b[pair].astype(np.int64)
-
-
-def _references(count: int, rng: np.random.Generator) -> Images:
-    """Cut patches, rounded to 8 bits as they are saved, so that observers judge what is measured."""
-    ref, _ = cut_patches(rng.integers(len(PHOTOGRAPHS), size=count), rng)
-    return np.asarray(np.round(ref * 255) / np.float32(255), dtype=np.float32)
+        for row, images in enumerate(zip(made.ref, made.x0, made.x1, strict=True)):
+            original, *pair = (f"{rng.bytes(16).hex()}.png" for _ in images)
+            for image, file in zip(images, (original, *pair), strict=True):
+                _save(image, root / split / file)
+            for vote in range(votes.M[row]):
+                choice, swapped = int(vote < votes.n[row]), vote % 2
+                a, b = reversed(pair) if swapped else pair
+                lines.append(f"{original},{a},{b},{choice ^ swapped}\n")
+        (root / split / "oracle.csv").write_text("".join(lines))
 
 
 def _save(image: Images, path: Path) -> None:

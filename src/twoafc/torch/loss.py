@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from twoafc.errors import DataError, require
 from twoafc.estimators import SplineFit
@@ -17,8 +17,7 @@ else:
     Tensor = torch.Tensor
 
 Measure = Literal["nll", "nll_per_vote"]
-MEASURES: tuple[Measure, ...] = ("nll", "nll_per_vote")
-REDUCTIONS = ("mean", "sum", "none")
+Reduction = Literal["mean", "sum", "none"]
 
 
 class VoteLoss(torch.nn.Module):
@@ -54,13 +53,12 @@ class VoteLoss(torch.nn.Module):
         self,
         psychometric: torch.nn.Module | SplineFit | str | Path | None = None,
         *,
-        reduction: Literal["mean", "sum", "none"] = "mean",
+        reduction: Reduction = "mean",
         measure: Measure = "nll",
     ) -> None:
         super().__init__()
-        if reduction not in REDUCTIONS:
-            raise ValueError(f"reduction must be one of {', '.join(REDUCTIONS)}; found {reduction!r}")
-        require_measure(measure)
+        require_one_of("reduction", reduction, Reduction)
+        require_one_of("measure", measure, Measure)
         if measure == "nll_per_vote" and reduction != "mean":
             raise ValueError(f"nll_per_vote is a mean over votes; found reduction={reduction!r}")
         if psychometric is None:
@@ -85,7 +83,7 @@ class VoteLoss(torch.nn.Module):
         """
         n, M, weight = votes_of({"d0": d0, "d1": d1}, n, M, weight)
         log_p, log_q = self._log_chances(d0, d1)
-        coefficient = _log_coefficient(n, M).to(log_p.dtype)
+        coefficient = log_coefficient(n, M).to(log_p.dtype)
         n, M = n.to(log_p.dtype), M.to(log_p.dtype)
         # A choice that nobody made counts nothing, even where its logarithm is minus infinity.
         zero = torch.zeros_like(log_p)
@@ -109,7 +107,7 @@ class VoteLoss(torch.nn.Module):
         return log_p, log_q
 
 
-def _log_coefficient(n: Tensor, M: Tensor) -> Tensor:
+def log_coefficient(n: Tensor, M: Tensor) -> Tensor:
     """Log of the binomial coefficient, in double precision where the device has it: large terms cancel."""
     n, M = (votes.to(torch.float32 if votes.device.type == "mps" else torch.float64) for votes in (n, M))
     return torch.lgamma(M + 1) - torch.lgamma(n + 1) - torch.lgamma(M - n + 1)
@@ -120,10 +118,10 @@ def _as(d: Tensor, value: Tensor) -> Tensor:
     return value.to(torch.promote_types(d.dtype, torch.float32))
 
 
-def require_measure(measure: str) -> None:
-    """Raise a ValueError for an unknown measure."""
-    if measure not in MEASURES:
-        raise ValueError(f"measure must be one of {', '.join(MEASURES)}; found {measure!r}")
+def require_one_of(name: str, value: str, known: Any) -> None:
+    """Raise a ValueError for a setting that is none of the known ones."""
+    if value not in get_args(known):
+        raise ValueError(f"{name} must be one of {', '.join(get_args(known))}; found {value!r}")
 
 
 def votes_of(

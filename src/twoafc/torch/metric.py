@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from twoafc.errors import require
-from twoafc.torch.loss import Measure, require_measure, votes_of
+from twoafc.torch.loss import Measure, log_coefficient, require_one_of, votes_of
 
 if TYPE_CHECKING:
     import torch
@@ -52,7 +52,7 @@ class VoteNLL(Metric):
 
     def __init__(self, *, measure: Measure = "nll", **options: Any) -> None:
         super().__init__(**options)
-        require_measure(measure)
+        require_one_of("measure", measure, Measure)
         self.measure = measure
         for name in ("total", "over"):
             self.add_state(name, torch.tensor(0.0, dtype=torch.float64), dist_reduce_fx="sum")
@@ -62,8 +62,7 @@ class VoteNLL(Metric):
         P = P.detach().to(self.total.device, torch.float64)
         n, M, weight = votes_of({"P": P}, n, M, weight)
         n, M = n.double(), M.double()
-        coefficient = torch.lgamma(M + 1) - torch.lgamma(n + 1) - torch.lgamma(M - n + 1)
-        nll = -(coefficient + torch.special.xlogy(n, P) + torch.special.xlog1py(M - n, -P))
+        nll = -(log_coefficient(n, M) + torch.special.xlogy(n, P) + torch.special.xlog1py(M - n, -P))
         weight = torch.ones_like(nll) if weight is None else weight.double()
         self.total += (weight * nll).sum()
         self.over += (weight * M if self.measure == "nll_per_vote" else weight).sum()

@@ -52,11 +52,10 @@ class Psychometric(torch.nn.Module):
 
     def __init__(self, *, slope: float = 1.0, threshold: float = 0.1, lapse: float = 0.02) -> None:
         super().__init__()
-        for name, value in {"slope": slope, "threshold": threshold}.items():
-            if not 0 < value < math.inf:
-                raise ValueError(f"{name} must be a positive number; found {value}")
-        if not 0 < lapse < MOST_LAPSE:
-            raise ValueError(f"lapse must lie between 0 and {MOST_LAPSE}; found {lapse}")
+        starts = {"slope": (slope, math.inf), "threshold": (threshold, math.inf), "lapse": (lapse, MOST_LAPSE)}
+        for name, (value, most) in starts.items():
+            if not 0 < value < most:
+                raise ValueError(f"{name} must lie between 0 and {most}; found {value}")
         share = lapse / MOST_LAPSE
         self.log_slope = torch.nn.Parameter(torch.tensor(math.log(slope)))
         self.log_threshold = torch.nn.Parameter(torch.tensor(math.log(threshold)))

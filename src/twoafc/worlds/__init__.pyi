@@ -17,8 +17,6 @@ from .photographs import PHOTOGRAPHS as PHOTOGRAPHS
 from .photographs import PhotographTriplets as PhotographTriplets
 from .photographs import SimulatedVotes as SimulatedVotes
 from .photographs import brightness as brightness
-from .photographs import cut_patches as cut_patches
-from .photographs import distort_each as distort_each
 from .photographs import hidden_distance as hidden_distance
 from .photographs import observers as observers
 from .photographs import patches as patches

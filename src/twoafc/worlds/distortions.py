@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
+from twoafc.distances import luma
+
 Images = NDArray[np.float32]
 # Takes images (B, 3, S, S) and strengths (B, 1, 1, 1); its values may leave [0, 1].
 Distortion = Callable[[Images, Images, np.random.Generator], Images]
 
 # As many 64 x 64 RGB images, with intermediate results, as fit into a processor's cache.
 AT_ONCE = 32
-LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)[:, None, None]
 
 
 def blur(images: Images, strength: Images, rng: np.random.Generator) -> Images:
@@ -120,23 +121,10 @@ DISTORTIONS: dict[str, Distortion] = {
 
 
 def distort(name: str, images: Images, strength: ArrayLike, *, seed: int | np.random.Generator = 0) -> Images:
-    """Distort images by the named distortion.
+    """Distort square images (B, 3, S, S) in [0, 1] by a name in `DISTORTIONS`; they stay in [0, 1].
 
-    Parameters
-    ----------
-    name : str
-        A name in `DISTORTIONS`.
-    images : array of float32, shape (B, 3, S, S)
-        Square images in [0, 1].
-    strength : array, shape (B,)
-        From 0, no visible change, to 1, strongly distorted.
-    seed : int or numpy Generator
-        For noise, directions and signs.
-
-    Returns
-    -------
-    array of float32, shape (B, 3, S, S)
-        In [0, 1]; the input is unchanged.
+    The strength of each image is from 0, no visible change, to 1, strongly distorted. Noise, directions and signs are
+    drawn with the seed.
 
     Examples
     --------
@@ -174,7 +162,7 @@ def _signs(strength: Images, rng: np.random.Generator) -> Images:
 
 def _without_luma(colours: Images) -> Images:
     """Subtract from each colour (B, 3, ...) its own luma, so that adding it to an image keeps the luma."""
-    return np.asarray(colours - (LUMA * colours).sum(axis=1, keepdims=True))
+    return np.asarray(colours - luma(colours))
 
 
 def _through_jpeg(image: Images, quality: int) -> Images:

@@ -192,12 +192,8 @@ def cast_votes(
     (array([0, 2, 4]), array([4, 4, 4]))
     """
     choices = np.atleast_1d(np.asarray(votes))
-    if choices.size == 0:
-        raise ValueError("votes must name at least one number of votes; got none")
-    if choices.dtype.kind not in "iu":
-        raise ValueError(f"votes must be whole numbers; got {choices.tolist()}")
-    if choices.min() < 1:
-        raise ValueError(f"votes must be at least 1; got {choices.min()}")
+    if choices.size == 0 or choices.dtype.kind not in "iu" or choices.min() < 1:
+        raise ValueError(f"votes must be whole numbers, at least 1; got {votes}")
     rng = np.random.default_rng(seed)
     P = np.asarray(P, dtype=np.float64)
     M = rng.choice(choices.astype(np.int64), size=P.shape)

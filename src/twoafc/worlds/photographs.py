@@ -71,13 +71,18 @@ def photograph_triplets(count: int, *, seed: int = 0) -> PhotographTriplets:
         raise ValueError(f"count must be at least 1; got {count}")
     rng = np.random.default_rng(seed)
     source = rng.permutation(np.arange(count) % len(PHOTOGRAPHS))
-    ref, corners = cut_patches(source, rng)
-    x, kinds, strengths = distort_each(np.concatenate([ref, ref]), tuple(DISTORTIONS), rng)
+    ref, corners = _cut_patches(source, rng)
+    x = np.concatenate([ref, ref])
+    # Strengths are rarely near 0 or 1.
+    kinds, strengths = rng.integers(len(DISTORTIONS), size=2 * count), rng.beta(1.5, 1.5, size=2 * count)
+    for kind, name in enumerate(DISTORTIONS):
+        rows = np.flatnonzero(kinds == kind)
+        x[rows] = distort(name, x[rows], strengths[rows], seed=rng)
     table = _describe(source, corners, kinds.reshape(2, count), strengths.reshape(2, count))
     return PhotographTriplets(ref, x[:count], x[count:], table)
 
 
-def cut_patches(source: IntArray, rng: np.random.Generator) -> tuple[Images, IntArray]:
+def _cut_patches(source: IntArray, rng: np.random.Generator) -> tuple[Images, IntArray]:
     """Cut a patch from each photograph, given by its place in `PHOTOGRAPHS`; return their corners, too."""
     ref = np.empty((len(source), 3, SIZE, SIZE), dtype=np.float32)
     corners = np.empty((len(source), 2), dtype=np.int64)
@@ -85,16 +90,6 @@ def cut_patches(source: IntArray, rng: np.random.Generator) -> tuple[Images, Int
         rows = np.flatnonzero(source == index)
         ref[rows], corners[rows] = patches(photograph(PHOTOGRAPHS[index]), len(rows), seed=rng)
     return ref, corners
-
-
-def distort_each(images: Images, names: Sequence[str], rng: np.random.Generator) -> tuple[Images, IntArray, FloatArray]:
-    """Distort each image by one of the names, drawn with a strength that is rarely near 0 or 1; return both, too."""
-    kinds, strengths = rng.integers(len(names), size=len(images)), rng.beta(1.5, 1.5, size=len(images))
-    x = np.empty_like(images)
-    for kind, name in enumerate(names):
-        rows = np.flatnonzero(kinds == kind)
-        x[rows] = distort(name, images[rows], strengths[rows], seed=rng)
-    return x, kinds, strengths
 
 
 def _describe(source: IntArray, corners: IntArray, kinds: IntArray, strengths: FloatArray) -> pl.DataFrame:
