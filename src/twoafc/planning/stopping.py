@@ -106,8 +106,7 @@ class Standing:
     def sentence(self) -> str:
         """Where the study stands, in words."""
         look, (a, b), better = self.looks[-1], self.pair, COMPARED[2][self.measure].better
-        sign = better if better * look["difference"] >= 0 else -better
-        ahead, behind = (a, b) if better * look["difference"] >= 0 else (b, a)
+        ahead, behind, sign = (a, b, better) if better * look["difference"] >= 0 else (b, a, -better)
         low, high = sorted((sign * look["low"], sign * look["high"]))
         if not math.isfinite(high - low):
             unknown = f"the difference of {a} and {b} has no known interval yet"
