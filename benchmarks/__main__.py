@@ -1,4 +1,4 @@
-"""All benchmarks in one run, or one of them with its options, from the repository's root.
+"""All benchmarks in one run, or one of them with its options.
 
 Run: python -m benchmarks, or python -m benchmarks distances --device cuda
 """
@@ -9,10 +9,8 @@ import importlib
 import sys
 
 ALL = (
-    "startup",
     "answer",
     "density",
-    "network",
     "estimators",
     "coverage",
     "verdicts",
@@ -23,18 +21,15 @@ ALL = (
     "fusion",
     "heads",
     "planning",
-    "inference",
     "pairs",
     "distances",
     "measure",
-    "cluster",
     "explore",
     "engine",
 )
+"""All but `ranking`, which is given tables."""
 
 if __name__ == "__main__":
     for name in sys.argv[1:2] or ALL:
-        options = sys.argv[2:]
-        main = importlib.import_module(f"benchmarks.{name}").main
-        main(options) if options else main()
+        importlib.import_module(f"benchmarks.{name}").main(sys.argv[2:])
         print()

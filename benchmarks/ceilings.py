@@ -1,7 +1,7 @@
 """How often the ceiling's bounds contain the truth, and how wide they are, in worlds where every chance p is known.
 
-Run: python benchmarks/ceilings.py [TABLES] (100 of each kind: about fifteen minutes) or
-python benchmarks/ceilings.py TABLE.csv ... (bounds of real votes)
+Run: python -m benchmarks ceilings [TABLES] (100 of each kind: about fifteen minutes) or
+python -m benchmarks ceilings TABLE.csv ... (bounds of real votes)
 
 The truth is the mean over the population that triplets are drawn from. "covered" is the share of tables, in %, in which
 NLL, gain and 2AFC score all lie within their bounds; "below" and "above" say on which side the truth was otherwise.
@@ -10,9 +10,8 @@ Widths are means over the tables: with sampling error, and in brackets as estima
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -131,13 +130,9 @@ def real(path: str) -> None:
         print(f"  {ceiling.note or 'nothing to note'}")
 
 
-def main(arguments: list[str] | None = None) -> None:
-    paths = [each for each in arguments or [] if not each.isdigit()]
-    for path in paths:
-        real(path)
-    if not paths:
-        simulated(int((arguments or ["100"])[0]))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+def main(options: Sequence[str]) -> None:
+    if options and not options[0].isdigit():
+        for path in options:
+            real(path)
+    else:
+        simulated(int(options[0]) if options else 100)

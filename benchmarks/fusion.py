@@ -1,6 +1,6 @@
 """What fusing gains and costs: on simulated worlds with a known truth, on real votes, and against logistic regression.
 
-Run: python -m benchmarks.fusion [worlds | guard | material ...] (default all, about ten minutes; material needs
+Run: python -m benchmarks fusion [worlds | guard | material ...] (default all, about ten minutes; material needs
 TWOAFC_SHARED)
 
 - worlds: ten log-normal distances that share a factor. The truth is a function of one of them, or a sum of two, or of
@@ -16,7 +16,6 @@ scores' splines (90 inputs), the strength of its ridge chosen by five folds.
 from __future__ import annotations
 
 import os
-import sys
 import time
 import warnings
 from collections.abc import Iterable, Sequence
@@ -28,6 +27,7 @@ import numpy as np
 from scipy.special import expit
 
 import twoafc
+from benchmarks.simulated import excess
 from twoafc.arrays import FloatArray
 from twoafc.estimators import Fusion, Spline
 from twoafc.evaluation.fusing import stacked
@@ -54,12 +54,6 @@ def world(truth: str, triplets: int, votes: int, seed: int, K: int = 10) -> tupl
     for k in range(K):
         columns |= {f"k{k}_d{side}": np.exp((0.5 + 0.2 * k) * z[side, :, k]) for side in (0, 1)}
     return Triplets.from_frame(columns), P
-
-
-def excess(P: FloatArray, Q: FloatArray) -> float:
-    """Expected NLL of a vote under Q less that under P."""
-    Q = np.clip(Q, 1e-12, 1 - 1e-12)
-    return float(np.mean(P * np.log(P / Q) + (1 - P) * np.log((1 - P) / (1 - Q))))
 
 
 def fused(train: Votes, test: Votes) -> FloatArray:
@@ -230,12 +224,8 @@ def material() -> None:
 ALL = {"worlds": worlds, "guard": guard, "material": material}
 
 
-def main(asked: Sequence[str] = ()) -> None:
+def main(options: Sequence[str]) -> None:
     """Run the parts that are asked for."""
-    for name in asked or ALL:
+    for name in options or ALL:
         ALL[name]()
         print()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -1,6 +1,6 @@
 """What heads of LPIPS fitted to votes gain and cost: on simulated channels, on real votes, and in seconds.
 
-Run: python -m benchmarks.heads [worlds | material | speed ...] (default all; material needs TWOAFC_SHARED)
+Run: python -m benchmarks heads [worlds | material | speed ...] (default all; material needs TWOAFC_SHARED)
 
 - worlds: 200 channels that share a factor, and published heads on half of them. The truth is a multiple of the
   published heads, the same changed by random factors, or ten other channels. Excess is the expected NLL of a vote less
@@ -14,7 +14,6 @@ Run: python -m benchmarks.heads [worlds | material | speed ...] (default all; ma
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -25,7 +24,8 @@ import polars as pl
 from scipy.special import expit
 
 import twoafc
-from benchmarks.fusion import LAPSE, excess
+from benchmarks.fusion import LAPSE
+from benchmarks.simulated import excess
 from twoafc.arrays import FloatArray
 from twoafc.estimators import Heads, Spline
 from twoafc.evaluation.fusing import with_places
@@ -169,12 +169,8 @@ def speed() -> None:
 ALL = {"worlds": worlds, "material": material, "speed": speed}
 
 
-def main(asked: Sequence[str] = ()) -> None:
+def main(options: Sequence[str]) -> None:
     """Run the parts that are asked for."""
-    for name in asked or ALL:
+    for name in options or ALL:
         ALL[name]()
         print()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

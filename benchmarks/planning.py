@@ -1,8 +1,8 @@
 """Whether planned studies keep their promises: votes saved, bias, coverage, power, looks, gates, and speed.
 
-Run: python -m benchmarks.planning [PART [REPLAYS]] with the parts material, power, looks, gate, speed (default all;
+Run: python -m benchmarks planning [PART [REPLAYS]] with the parts material, power, looks, gate, speed (default all;
 some three hours on two cores; material needs the folder of real votes in TWOAFC_SHARED), or for one table of material
-python -m benchmarks.planning replay REPLAYS nll|score_2afc_distance SIZE fixed|fresh
+python -m benchmarks planning replay REPLAYS nll|score_2afc_distance SIZE fixed|fresh
 
 - material: the triplets of material appearance with five votes or more, as a pool that is not judged yet. A study asks
   1,000 (or 2,000) triplets five times each, chosen uniformly; or 0.4 of these votes (2AFC: 0.15) in three batches, the
@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -384,11 +383,7 @@ def speed() -> None:
 PARTS = {"speed": speed, "gate": gates, "power": power, "looks": looks, "material": all_material, "replay": material}
 
 
-def main(options: Sequence[str] = ()) -> None:
+def main(options: Sequence[str]) -> None:
     """Run all parts, or one of them."""
     for name in options[:1] or [name for name in PARTS if name != "replay"]:
         PARTS[name](*(int(each) if each.isdigit() else each for each in options[1:]))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

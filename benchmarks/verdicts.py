@@ -12,7 +12,6 @@ fitted surfaces on fresh triplets. Splines are slower, and tried on a quarter of
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -290,8 +289,8 @@ def gather(design: Design, noises: Sequence[float], count: int, pool, seed: int)
     return {name: np.stack([getattr(one, name) for one in outcomes]) for name in Outcome.__dataclass_fields__}
 
 
-def main(arguments: Sequence[str] = ()) -> None:
-    count, part, processes = (*arguments, *("4000", "all", "2")[len(arguments) :])
+def main(options: Sequence[str]) -> None:
+    count, part, processes = (*options, *("4000", "all", "2")[len(options) :])
     print("95 % intervals and tests at 5 %; each pair is NLL / 2AFC as fitted; ± is the chance error of 5 %")
     heads = ("alarms", "(fixed)", "cover diff", "cover score", "se diff", "se score", "power", "(fixed)")
     print(f"{'':48s}{'tables':>11s}" + "".join(f"{head:>15s}" for head in heads) + f"{'s':>7s}", flush=True)
@@ -301,7 +300,3 @@ def main(arguments: Sequence[str] = ()) -> None:
                 for design in designs():
                     tables_ = int(count) if design.estimator == "density" else max(int(count) // 4, 1)
                     study(design, tables_, pool, seed=1)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
