@@ -1,11 +1,10 @@
 """Whether planned studies keep their promises: votes saved, bias, coverage, power, looks, gates, and speed.
 
 Run: python -m benchmarks planning [PART [REPLAYS]] with the parts material, power, looks, gate, speed (default all;
-some three hours on two cores; material needs the folder of real votes in TWOAFC_SHARED), or for one table of material
-python -m benchmarks planning replay REPLAYS nll|score_2afc_distance SIZE fixed|fresh
+some two hours on two cores; material needs the folder of real votes in TWOAFC_SHARED)
 
 - material: the triplets of material appearance with five votes or more, as a pool that is not judged yet. A study asks
-  1,000 (or 2,000) triplets five times each, chosen uniformly; or 0.4 of these votes (2AFC: 0.15) in three batches, the
+  1,000 triplets five times each, chosen uniformly; or 0.4 of these votes (2AFC: 0.15) in three batches, the
   later ones chosen by the votes of those before. Votes are drawn from those that were cast, without replacement.
   Surfaces are fitted with weights, to four fifths of the triplets to score the others. The truth is the difference of
   the same surfaces on all triplets. The pool is fixed, or a sample of its own for each replay: error bars are those of
@@ -43,6 +42,8 @@ PAIRS = (
     ("ms_ssim", "ssim"),
     ("lpips_alex", "rmse"),
 )
+SIZE = 1000
+"""Triplets of the uniform study, with five votes each."""
 SHARE = {"nll": 0.4, "score_2afc_distance": 0.15}
 """Votes of a chosen study, as a share of those of the uniform one."""
 BATCHES, FOLDS = (0.1, 0.3, 0.6), 5
@@ -122,9 +123,8 @@ def chosen_study(pool: pl.DataFrame, pair: Any, measure: str, votes: int, seed: 
     return planning.read_judged(judged)
 
 
-def replay(task: tuple[int, str, int, bool]) -> dict[tuple[str, tuple[str, str]], np.ndarray]:
+def replay(measure: str, fresh: bool, seed: int) -> dict[tuple[str, tuple[str, str]], np.ndarray]:
     """One study of each kind for each pair; `fresh` draws a pool of its own from the triplets, with replacement."""
-    seed, measure, size, fresh = task
     whole = material_pool()
     rng = np.random.default_rng([seed, 2])
     pool = whole
@@ -132,12 +132,12 @@ def replay(task: tuple[int, str, int, bool]) -> dict[tuple[str, tuple[str, str]]
         drawn_rows = np.random.default_rng([seed, 3]).integers(0, len(whole), len(whole))
         pool = whole[drawn_rows].with_columns(triplet=pl.int_range(len(whole)).cast(pl.String))
     names = list(dict.fromkeys(name for pair in PAIRS for name in pair))
-    study = drawn(pool[np.sort(rng.choice(len(pool), size, replace=False))], 5, rng)
+    study = drawn(pool[np.sort(rng.choice(len(pool), SIZE, replace=False))], 5, rng)
     fold = rng.permutation(len(study)) % FOLDS
     fitted = surfaces(study, whole, names, fold) if measure == "nll" else None
     result = {("uniform", pair): estimated(study, whole, pair, fitted, fold) for pair in PAIRS}
     for pair in PAIRS:
-        study = chosen_study(pool, pair, measure, round(5 * size * SHARE[measure]), seed)
+        study = chosen_study(pool, pair, measure, round(5 * SIZE * SHARE[measure]), seed)
         fold = rng.permutation(len(study)) % FOLDS
         fitted = surfaces(study, whole, pair, fold) if measure == "nll" else None
         result["chosen", pair] = estimated(study, whole, pair, fitted, fold)
@@ -153,19 +153,21 @@ def material_pool() -> pl.DataFrame:
     return frame.select("triplet", "cast", "of", *(f"{name}_d{k}" for name in names for k in (0, 1)))
 
 
-def material(
-    replays: int = 500, measure: str = "score_2afc_distance", size: int = 1000, pools: str = "fixed", first: int = 0
-) -> None:
+def material(replays: int = 500) -> None:
+    """Print the tables of docs/planning.md."""
+    for measure, fresh in (("score_2afc_distance", False), ("score_2afc_distance", True), ("nll", False)):
+        material_table(replays, measure, fresh)
+
+
+def material_table(replays: int, measure: str, fresh: bool) -> None:
     """Print votes, spread, bias and coverage for each pair."""
     share = SHARE[measure]
-    print(
-        f"material, {measure}: {replays} replays, {pools} pool of {len(material_pool())} triplets; {size} triplets of"
-    )
-    print(f"  5 votes, uniform, against {round(5 * size * share)} votes, chosen; sd: of the estimate over replays;")
-    print("  error: mean ± its standard error; votes: share of the uniform ones for the same sd, ± its standard error")
-    tasks = [(seed, measure, size, pools == "fresh") for seed in range(first, first + replays)]
+    pool = f"{'its own' if fresh else 'a fixed'} pool of {len(material_pool())} triplets"
+    print(f"material, {measure}: {replays} replays, each with {pool}; {SIZE} triplets of 5 votes, uniform,")
+    print(f"  against {round(5 * SIZE * share)} votes, chosen; sd: of the estimate over replays; error: mean ± its")
+    print("  standard error; votes: share of the uniform ones for the same sd, ± its standard error")
     with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("spawn")) as processes:
-        records = list(processes.map(replay, tasks))
+        records = list(processes.map(functools.partial(replay, measure, fresh), range(replays)))
     for pair in PAIRS:
         cells, spread = [], {}
         for kind in ("uniform", "chosen"):
@@ -180,14 +182,6 @@ def material(
         print(
             f"  {' - '.join(pair)}: votes {votes:.3f} ± {2 * votes / replays**0.5:.3f}; {'; '.join(cells)}", flush=True
         )
-
-
-def all_material() -> None:
-    """Print the tables of docs/planning.md."""
-    material()
-    material(pools="fresh")
-    material(measure="nll")
-    material(measure="nll", size=2000)
 
 
 SLOPE, TASTE, OF_REFERENCE, OF_OBSERVER = 1.2, 0.56, 0.25, 0.2
@@ -241,9 +235,8 @@ def truth() -> planning.Components:
     for _ in range(20):
         table, P = as_table(world(2000, 4, 2, 400, rng))
         found.append(planning.estimate_components(planning.single_votes(table, P, "nll")))
-    names = ("references", "triplets", "votes", "observers", "difference")
-    means = {name: float(np.mean([getattr(each, name) for each in found])) for name in names}
-    return planning.Components(**means, per_reference=4, per_observer=40)
+    means = np.mean([(c.references, c.triplets, c.votes, c.observers, c.difference) for c in found], axis=0)
+    return planning.Components(*means.tolist(), per_reference=4, per_observer=40)
 
 
 def power(replays: int = 1000) -> None:
@@ -310,8 +303,7 @@ def looks(replays: int = 1000, batches: int = 40) -> None:
             for look in range(1, batches + 1):
                 kept = place < look * per_batch
                 found = compared(table.where(kept), [each[kept] for each in P])
-                scale = abs(true)
-                interval = planning.always_valid(found["value"], found["se"], found["units"], scale=scale)
+                interval = planning.always_valid(found["value"], found["se"], found["units"], scale=abs(true))
                 out |= [
                     not interval.low <= true <= interval.high,
                     not found["low"] <= (true if found["a"] == "a" else -true) <= found["high"],
@@ -380,10 +372,10 @@ def speed() -> None:
         print(f"speed: {len(chosen.frame)} of {T} triplets for {len(chosen.gains)} pairs of distances in {taken:.1f} s")
 
 
-PARTS = {"speed": speed, "gate": gates, "power": power, "looks": looks, "material": all_material, "replay": material}
+PARTS = {"speed": speed, "gate": gates, "power": power, "looks": looks, "material": material}
 
 
 def main(options: Sequence[str]) -> None:
     """Run all parts, or one of them."""
-    for name in options[:1] or [name for name in PARTS if name != "replay"]:
-        PARTS[name](*(int(each) if each.isdigit() else each for each in options[1:]))
+    for name in options[:1] or PARTS:
+        PARTS[name](*map(int, options[1:]))
