@@ -65,11 +65,10 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt as error:
         _fail("; ".join(["interrupted", *map(str, error.args)]), code=130)
     except UnusedCliTokensError as error:
-        names = " ".join(error.unused_tokens or [])
-        several = (
-            "several names have commas between them (--distance a,b), numbers the option each (--votes 1 --votes 3)"
+        _fail(
+            f"{' '.join(error.unused_tokens or [])}: not expected here; several names have commas between them "
+            "(--distance a,b), numbers the option each (--votes 1 --votes 3)"
         )
-        _fail(f"{names}: not expected here; {several}")
     except (CycloptsError, ValueError, OSError, ImportError) as error:
         _fail(" ".join(str(error).split()))
     finally:
@@ -81,10 +80,10 @@ def _end_threads() -> None:
     """End the program if a user's code has left threads running: Python would wait for them, maybe for ever."""
     if all(thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
         return
-    kind, error, trace = sys.exc_info()
+    error = sys.exception()
     code = error.code if isinstance(error, SystemExit) else int(error is not None)
-    if kind is not None and error is not None and not isinstance(error, SystemExit):
-        sys.excepthook(kind, error, trace)  # as Python does at its end
+    if error is not None and not isinstance(error, SystemExit):
+        sys.excepthook(type(error), error, error.__traceback__)  # as Python does at its end
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
             stream.flush()

@@ -20,17 +20,18 @@ plan = App(
 
 Pair = tuple[str, str] | None
 Paths = tuple[Path, ...]
-HEADS = {
-    "votes_per_triplet": "votes each",
-    "triplets": "triplets",
-    "references": "references",
-    "votes": "votes",
-    "observers": "people",
-    "cost": "cost",
-    "se": "se",
-    "power": "power",
+Measure = Literal["nll", "score_2afc", "score_2afc_distance"]
+COLUMNS = {
+    "votes_per_triplet": ("votes each", ",.0f"),
+    "triplets": ("triplets", ",.0f"),
+    "references": ("references", ",.0f"),
+    "votes": ("votes", ",.0f"),
+    "observers": ("people", ",.0f"),
+    "cost": ("cost", ",.0f"),
+    "se": ("se", ".2g"),
+    "power": ("power", ".2f"),
 }
-"""Columns of the table of studies, and their heads."""
+"""Columns of the table of studies: head and format."""
 
 
 @plan.command(sort_key=0)
@@ -43,7 +44,7 @@ def size(
     difference: float | None = None,
     se: float | None = None,
     power: float = 0.8,
-    measure: Literal["nll", "score_2afc", "score_2afc_distance"] = "nll",
+    measure: Measure = "nll",
     votes: tuple[int, ...] = (1, 2, 3, 5, 10),
     references: int | None = None,
     observers: int | None = None,
@@ -115,16 +116,10 @@ def size(
     if printed(estimate.record(), json, quiet):
         return
     if estimate.rows:
-        kept = [name for name in HEADS if estimate.rows[0].get(name) is not None]
-        rows = [[_cell(name, row[name]) for name in kept] for row in estimate.rows]
-        print_table("Studies that are large enough", [HEADS[name] for name in kept], rows)
+        known = {name: column for name, column in COLUMNS.items() if estimate.rows[0].get(name) is not None}
+        rows = [[f"{row[name]:{form}}" for name, (_, form) in known.items()] for row in estimate.rows]
+        print_table("Studies that are large enough", [head for head, _ in known.values()], rows)
     say(*estimate.variances, *(f"note: {note}" for note in estimate.notes), estimate.sentence)
-
-
-def _cell(name: str, value: Any) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.2g}" if name == "se" else f"{value:.2f}" if name == "power" else f"{value:,.0f}"
 
 
 @plan.command(sort_key=1)
@@ -204,7 +199,7 @@ def choose(
 def status(
     *judged: Path,
     pair: Pair = None,
-    measure: Literal["nll", "score_2afc", "score_2afc_distance"] = "nll",
+    measure: Measure = "nll",
     difference: float | None = None,
     estimator: str = "auto",
     out: Path | None = None,
