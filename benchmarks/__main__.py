@@ -9,24 +9,9 @@ import importlib
 import sys
 
 ALL = (
-    "answer",
-    "density",
-    "estimators",
-    "coverage",
-    "verdicts",
-    "ceilings",
-    "checks",
-    "folds",
-    "weights",
-    "fusion",
-    "heads",
-    "planning",
-    "pairs",
-    "distances",
-    "measure",
-    "explore",
-    "engine",
-)
+    "answer", "density", "estimators", "coverage", "verdicts", "ceilings", "checks", "folds", "weights", "fusion",
+    "heads", "planning", "pairs", "distances", "measure", "explore", "engine",
+)  # fmt: skip
 """All but `ranking`, which is given tables."""
 
 if __name__ == "__main__":

@@ -24,25 +24,9 @@ app = App(
 )
 # In the order of the work; a command is imported when it is used, and imports what it needs when it runs.
 COMMANDS = (
-    "demo",
-    "plan",
-    "fetch",
-    "measure",
-    "check",
-    "evaluate",
-    "fuse",
-    "compare",
-    "gate",
-    "report",
-    "explore",
-    "failures",
-    "query",
-    "sweep",
-    "count",
-    "merge",
-    "simulate",
-    "reproduce",
-)
+    "demo", "plan", "fetch", "measure", "check", "evaluate", "fuse", "compare", "gate", "report", "explore", "failures",
+    "query", "sweep", "count", "merge", "simulate", "reproduce",
+)  # fmt: skip
 LONGEST = 300
 """Characters of a path or a word that are shown in an error; a folder that links to itself gives thousands."""
 for place, command in enumerate(COMMANDS):

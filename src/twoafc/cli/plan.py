@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
@@ -18,9 +18,11 @@ plan = App(
     default_parameter=Parameter(negative=""),  # the program inherits it, the page of its help does not
 )
 
-Pair = tuple[str, str] | None
+Pair = Annotated[tuple[str, str] | None, Parameter(help="The two distances, where there are more.")]
+Measure = Annotated[
+    Literal["nll", "score_2afc", "score_2afc_distance"], Parameter(help="What distances are compared by.")
+]
 Paths = tuple[Path, ...]
-Measure = Literal["nll", "score_2afc", "score_2afc_distance"]
 COLUMNS = {
     "votes_per_triplet": ("votes each", ",.0f"),
     "triplets": ("triplets", ",.0f"),
@@ -66,16 +68,12 @@ def size(
         Instead of a pilot: weber, thurstone, sqrt_noise, saturating, turning or useless, seen by two distances.
     noise
         Noise of the two distances in the world, on the logarithm.
-    pair
-        The two distances, where there are more.
     difference
         Difference to detect: nats per vote, or % of votes.
     se
         Standard error of the difference to reach, instead.
     power
         Chance to detect the difference.
-    measure
-        What distances are compared by.
     votes
         Votes on each triplet to consider, once for each.
     references
@@ -213,10 +211,6 @@ def status(
     ----------
     judged
         Votes so far: the tables of all batches, with the columns that twoafc plan choose wrote.
-    pair
-        The two distances, where there are more.
-    measure
-        What distances are compared by.
     difference
         Difference to detect, per vote; name it before the study.
     estimator

@@ -124,8 +124,13 @@ def gate(
     if ours.folder and theirs.folder and os.path.realpath(ours.folder) == os.path.realpath(theirs.folder):
         theirs = ours
     chosen = _distances(ours, theirs, distance)
-    _require_same_rows(ours, theirs)
     shared = shared_rows([ours] if ours is theirs else [ours, theirs])
+    table = shared.table
+    if shared.notes:  # of rows that only one of them has: the difference would not be paired
+        raise DataError(
+            f"baseline and candidate must be tested on the same {table.row}s; they share {len(table)}, and one of them "
+            "has more: evaluate both on the same test table"
+        )
     names = [shared.named(name, result) for name, result in zip(chosen, (ours, theirs), strict=True)]
     label = _estimator(shared.parts, names, estimator)
     difference = difference_per_vote(shared, names[::-1], label, "nll")
@@ -135,7 +140,6 @@ def gate(
     if np.isfinite(difference.se):
         loss, se, low, high = difference_interval(*difference, level=2 * LIMIT - 1)
         below, above = high < max_loss, low > max_loss
-    table = shared.table
     return Gate(
         "pass" if below else "fail" if above else "undecided",
         loss,
@@ -189,19 +193,6 @@ def _unlike_settings(ours: Result, theirs: Result) -> list[str]:
     names = [name for name in ("folds", "seeds", "seed") if a.get(name) != b.get(name)]
     unlike = ", ".join(f"{name} {a.get(name)} and {name} {b.get(name)}" for name in names)
     return [f"the evaluations differ ({unlike}): part of the loss may come from that"] if unlike else []
-
-
-def _require_same_rows(ours: Result, theirs: Result) -> None:
-    """Raise a DataError for results on different rows: their difference would not be paired."""
-    row = ours.row
-    if row != theirs.row:  # `shared_rows` says so
-        return
-    a, b = (set(result.rows[row].to_list()) for result in (ours, theirs))
-    if a != b:
-        raise DataError(
-            f"baseline and candidate must be tested on the same {row}s; there are {len(a)} in {ours.name} and {len(b)} "
-            f"in {theirs.name}, {len(a & b)} of one name: evaluate both on the same test table"
-        )
 
 
 def _estimator(parts: Any, names: Sequence[str], asked: str | None) -> str:

@@ -130,16 +130,8 @@ class Standing:
 
     def record(self) -> Record:
         """Everything but the table, as a record."""
-        return {
-            "sentence": self.sentence,
-            "decided": self.decided,
-            "remaining": self.remaining,
-            "pair": list(self.pair),
-            "measure": self.measure,
-            "difference": self.difference,
-            "looks": self.looks,
-            "notes": self.notes,
-        }
+        names = ("sentence", "decided", "remaining", "pair", "measure", "difference", "looks", "notes")
+        return {name: getattr(self, name) for name in names}
 
     def figure(self) -> Figure:
         """Draw the difference with its interval over the batches."""
