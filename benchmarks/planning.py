@@ -34,6 +34,7 @@ from scipy.special import expit
 
 from twoafc import Result, Spline, Triplets, gate, planning
 from twoafc.inference import clustering_of, compare, values_of, values_per_row
+from twoafc.planning.sizing import _added
 
 PAIRS = (
     ("lpips_alex", "ms_ssim"),
@@ -82,12 +83,8 @@ def estimated(
     table = Triplets.from_frame(study)
     weight = np.ones(len(table)) if table.weight is None else table.weight
     share, counted = pool["cast"].to_numpy() / pool["of"].to_numpy(), weight * table.M
-    if fitted is None:
-        alpha, beta = by_choice(study, pair)
-        of_pool = [by_choice(pool, pair)] * FOLDS
-    else:
-        alpha, beta = by_nll(*(fitted[name][0] for name in pair))
-        of_pool = [by_nll(*(fitted[name][1][k] for name in pair)) for k in range(FOLDS)]
+    alpha, beta = added(study, pair, fitted and [fitted[name][0] for name in pair])
+    of_pool = [added(pool, pair, fitted and [fitted[name][1][k] for name in pair]) for k in range(FOLDS)]
     v, total = alpha * table.M + beta * table.n, float(counted.sum())
     parts = np.bincount(fold, counted, minlength=FOLDS) / total
     truth = float(sum(part * (a + b * share).mean() for part, (a, b) in zip(parts, of_pool, strict=True)))
@@ -96,17 +93,10 @@ def estimated(
     return np.array([value, np.sqrt((influence**2).sum() * len(v) / (len(v) - 1)), truth])
 
 
-def by_nll(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What a vote adds to a difference of NLLs: alpha, and beta more for one for x1."""
-    a, b = (np.clip(each, 1e-6, 1 - 1e-6) for each in (a, b))
-    alpha = np.log1p(-b) - np.log1p(-a)
-    return alpha, np.log(b) - np.log(a) - alpha
-
-
-def by_choice(frame: pl.DataFrame, pair: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """What a vote adds to a difference of 2AFC scores."""
-    chosen = [50 * np.sign((frame[f"{name}_d0"] - frame[f"{name}_d1"]).to_numpy()) for name in pair]
-    return chosen[1] - chosen[0], 2 * (chosen[0] - chosen[1])
+def added(frame: pl.DataFrame, pair: Sequence[str], P: Sequence[np.ndarray] | None) -> list[np.ndarray]:
+    """What a vote on each row adds to the difference of NLLs, or without P of 2AFC scores: alpha, and beta for x1."""
+    distances = [(frame[f"{name}_d0"].to_numpy(), frame[f"{name}_d1"].to_numpy()) for name in pair]
+    return _added(P or (), "nll" if P else "score_2afc_distance", distances, "half")
 
 
 def chosen_study(pool: pl.DataFrame, pair: Any, measure: str, votes: int, seed: int) -> pl.DataFrame:

@@ -127,11 +127,7 @@ def single_votes(
 ) -> SingleVotes:
     """Expand a table to single votes with what each adds to the difference of two distances.
 
-    Parameters
-    ----------
-    P : two arrays, shape (T,)
-        Probability of x1 by the first distance and by the second.
-    distances : two pairs of arrays (d0, d1), for ``score_2afc_distance``
+    `P` are the probabilities of x1 by the two distances, `distances` their columns, for ``score_2afc_distance``.
     """
     alpha, beta = _added(P, measure, distances, ties)
     votes = ballots(table)
