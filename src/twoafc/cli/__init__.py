@@ -35,8 +35,7 @@ for place, command in enumerate(COMMANDS):
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; a mistake gets one line on standard error and exit code 2."""
-    if sys.stdout is None or sys.stderr is None:
-        _open_streams()
+    _open_streams()
     # A terminal that has no arrows gets question marks instead of an error.
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
