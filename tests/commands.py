@@ -1,4 +1,4 @@
-"""Commands run in this process or in one of their own: those that are to fail, and those without figures."""
+"""Commands run in this process or in one of their own: their exit codes, refusals, and results without figures."""
 
 from __future__ import annotations
 
@@ -17,6 +17,15 @@ with plain_results():
     main(sys.argv[1:])
 """
 """The program `twoafc`, without figures."""
+
+
+def code_of(*arguments: object) -> int:
+    """Run a command and give its exit code."""
+    try:
+        main([str(argument) for argument in arguments])
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

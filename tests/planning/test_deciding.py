@@ -13,8 +13,7 @@ import pytest
 from scipy import stats
 
 import twoafc
-from commands import refused
-from studying import code_of
+from commands import code_of, refused
 
 
 def votes(triplets: int = 240, **noise: float) -> pl.DataFrame:

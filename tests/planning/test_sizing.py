@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import twoafc
+from commands import code_of
 from conftest import random_table
-from studying import code_of
 from twoafc import planning
 from twoafc.planning import Components, SingleVotes, Study, estimate_components
 

@@ -13,8 +13,8 @@ import pytest
 from scipy import stats
 
 import twoafc
-from commands import refused
-from studying import code_of, judge, pool
+from commands import code_of, refused
+from studying import judge, pool
 from twoafc import planning
 from twoafc.planning import always_valid
 
