@@ -1,1 +1,1 @@
-"""Benchmarks: one command each, and all of them by ``python -m benchmarks``."""
+"""Benchmarks, each by one command from the repository's root: ``python -m benchmarks NAME [OPTIONS]``."""

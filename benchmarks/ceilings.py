@@ -1,7 +1,6 @@
 """How often the ceiling's bounds contain the truth, and how wide they are, in worlds where every chance p is known.
 
-Run: python benchmarks/ceilings.py [TABLES] (100 of each kind: about fifteen minutes) or
-python benchmarks/ceilings.py TABLE.csv ... (bounds of real votes)
+Run: python -m benchmarks ceilings [TABLES] (100 of each kind: about fifteen minutes)
 
 The truth is the mean over the population that triplets are drawn from. "covered" is the share of tables, in %, in which
 NLL, gain and 2AFC score all lie within their bounds; "below" and "above" say on which side the truth was otherwise.
@@ -10,17 +9,15 @@ Widths are means over the tables: with sampling error, and in brackets as estima
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import entr
 from scipy.stats import beta
 
-from twoafc import Triplets
-from twoafc.inference import Ceiling, estimate_ceiling, find_dependence
+from twoafc.inference import Ceiling, estimate_ceiling
 from twoafc.metrics import expected_nll
 
 EVENLY = (np.arange(20_000) + 0.5) / 20_000
@@ -93,7 +90,8 @@ def width(ceiling: Ceiling, name: str, ends: tuple[str, str]) -> float:
     return float(getattr(ceiling, f"{name}_{ends[1]}") - getattr(ceiling, f"{name}_{ends[0]}"))
 
 
-def simulated(tables: int) -> None:
+def main(options: Sequence[str]) -> None:
+    tables = int(options[0]) if options else 100
     print(f"{'world':14s}{'votes':32s}{'covered':>8s}{'below':>6s}{'above':>6s}{'NLL':>8s}{'width':>16s}", end="")
     print(f"{'2AFC':>7s}{'width':>14s}{'ms':>6s}")
     for world, p in WORLDS.items():
@@ -117,27 +115,3 @@ def simulated(tables: int) -> None:
             print(f"{world:14s}{name:32s}{covered:8.1f}{below:6.1f}{above:6.1f}{true['nll']:8.3f}", end="")
             print(f"{f'{nll:.3f} ({nll_in:.3f})':>16s}{true['score_2afc']:7.1f}", end="")
             print(f"{f'{score:.1f} ({score_in:.1f})':>14s}{1000 * spent / tables:6.0f}", flush=True)
-
-
-def real(path: str) -> None:
-    table = Triplets.read(path)
-    for taken, clusters in {"each triplet alone": None, "by its labels": find_dependence(table.labels)}.items():
-        ceiling = estimate_ceiling(table.n, table.M, clusters=clusters)
-        print(f"{path}, {taken}: floor {ceiling.floor_nll:.4f}; people agree {ceiling.human_triplets:.2f} ± ", end="")
-        print(f"{ceiling.human_triplets_se:.2f} %, by pairs {ceiling.human_pairs:.2f} ± {ceiling.human_pairs_se:.2f} %")
-        for name in MEASURES:
-            ends = [getattr(ceiling, f"{name}_{end}") for end in ("lowest", "low", "high", "highest")]
-            print(f"  {name:12s}" + "".join(f"{end:10.4f}" for end in ends))
-        print(f"  {ceiling.note or 'nothing to note'}")
-
-
-def main(arguments: list[str] | None = None) -> None:
-    paths = [each for each in arguments or [] if not each.isdigit()]
-    for path in paths:
-        real(path)
-    if not paths:
-        simulated(int((arguments or ["100"])[0]))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

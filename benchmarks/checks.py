@@ -1,6 +1,6 @@
 """How often the checks of directions and sides alarm wrongly, and what they notice.
 
-Run: python -m benchmarks.checks [TABLES] (about four minutes with the default, 1000)
+Run: python -m benchmarks checks [TABLES] (about four minutes with the default, 1000)
 
 Tables have 300 triplets with three votes. Distances that have nothing to do with the votes must not be called
 similarities, even where both have something in common within references or images; similarities must be.
@@ -8,7 +8,6 @@ similarities, even where both have something in common within references or imag
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,7 +57,7 @@ def similarity(seed: int, slope: float) -> Triplets:
     return Triplets.from_frame({"n": n, "M": [3] * ROWS, "d0": np.exp(-z[0]), "d1": np.exp(-z[1])})
 
 
-def main(options: Sequence[str] = ()) -> None:
+def main(options: Sequence[str]) -> None:
     """Print shares of tables with a finding."""
     tables = int(options[0]) if options else 1000
     print(f"unrelated distances: % of {tables} tables with a finding")
@@ -75,7 +74,3 @@ def main(options: Sequence[str] = ()) -> None:
             levels.append({finding.level for finding in check(table) if finding.code == "direction"})
         noticed, warned = np.mean([bool(each) for each in levels]), np.mean(["warning" in each for each in levels])
         print(f"  {np.mean(scores):.1f} %: {100 * noticed:.0f}, {100 * warned:.0f}")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

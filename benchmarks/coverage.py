@@ -1,6 +1,6 @@
 """How often 95 % intervals for P, P ± 1.96 standard errors, hold the truth, on average over new triplets.
 
-Run: python -m benchmarks.coverage (about four minutes)
+Run: python -m benchmarks coverage (about four minutes)
 
 The density's standard error tells its noise alone: where P bends within a kernel's width, its bias comes on top. In
 the worlds of the first table the distance explains the votes; in the second it sees them with noise, so that votes on
@@ -9,6 +9,7 @@ one triplet, and with references those of one reference, are correlated beyond P
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ def noisy(settings: Any, T: int, M: int, references: int | None, seed: int, nois
     return float(np.mean(error <= 1.96 * fit.standard_error(test.d0, test.d1)))
 
 
-def main() -> None:
+def main(options: Sequence[str]) -> None:
     print(f"{'coverage, %':34s}" + "".join(f"{world:>12s}" for world in WORLDS))
     for label, settings in {"density (paper)": Density(), "spline": Spline()}.items():
         for name, votes in VOTES.items():
@@ -72,7 +73,3 @@ def main() -> None:
                 for M in (2, 5)
             ]
             print(f"{f'{label}, T = {T}':34s}" + "".join(f"{100 * each:12.1f}" for each in found), flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """The exact density fit against what one would write or call instead: time, error of P, peak memory.
 
-Run: python -m benchmarks.density (about a minute; needs the extra "bench")
+Run: python -m benchmarks density (about a minute; needs the extra "bench")
 
 Every peer is given the distances already uniformised, for nothing; ours starts from the raw table and also gives the
 standard error and the log-likelihood. Each method runs in a process of its own: the best of several runs, then one more
@@ -12,7 +12,7 @@ from __future__ import annotations
 import multiprocessing
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -39,18 +39,6 @@ def symmetric(N: np.ndarray, D: np.ndarray) -> np.ndarray:
     return (N + (D - N).T + PRIOR / 2) / (D + D.T + PRIOR)
 
 
-def ours(table: Triplets, u0: np.ndarray, u1: np.ndarray) -> np.ndarray:
-    return Density().fit(table).surface
-
-
-def ours_auto(table: Triplets, u0: np.ndarray, u1: np.ndarray) -> np.ndarray:
-    return Density(sigma="auto").fit(table).surface
-
-
-def ours_spline(table: Triplets, u0: np.ndarray, u1: np.ndarray) -> np.ndarray:
-    return Spline().fit(table).theta
-
-
 def naive_loop(table: Triplets, u0: np.ndarray, u1: np.ndarray) -> np.ndarray:
     N, D = np.empty((2, G, G))
     for i, x in enumerate(NODES):
@@ -60,45 +48,37 @@ def naive_loop(table: Triplets, u0: np.ndarray, u1: np.ndarray) -> np.ndarray:
     return symmetric(N, D)
 
 
-def scipy_kde_per_count(table: Triplets, u0: np.ndarray, u1: np.ndarray) -> np.ndarray:
+def by_count(
+    table: Triplets, u0: np.ndarray, u1: np.ndarray, density: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """P from a density of the triplets of each count n, at the nodes: without weights, which slow packages down."""
+    N, D = np.zeros((2, G, G))
+    for n in range(M + 1):
+        points = np.stack([u0, u1], axis=1)[table.n == n]
+        # Back from a density to a sum of kernels with peak 1.
+        K = density(points).reshape(G, G) * len(points) * 2 * np.pi * SIGMA**2
+        N += n * K
+        D += M * K
+    return symmetric(N, D)
+
+
+def scipy_kde(table: Triplets, u0: np.ndarray, u1: np.ndarray) -> np.ndarray:
     from scipy.stats import gaussian_kde
 
-    N, D = np.zeros((2, G, G))
-    for j in range(M + 1):
-        of_j = table.n == j
-        kde = gaussian_kde(np.stack([u0[of_j], u1[of_j]]))
+    def density(points: np.ndarray) -> np.ndarray:
+        kde = gaussian_kde(points.T)
         kde.cho_cov = SIGMA * np.eye(2)  # the paper's round kernel, not one shaped by the data
-        # Back from a density to a sum of kernels with peak 1.
-        K = kde(POINTS.T).reshape(G, G) * of_j.sum() * 2 * np.pi * SIGMA**2
-        N += j * K
-        D += M * K
-    return symmetric(N, D)
+        return kde(POINTS.T)
+
+    return by_count(table, u0, u1, density)
 
 
-def sklearn_kernel_density(table: Triplets, u0: np.ndarray, u1: np.ndarray) -> np.ndarray:
+def sklearn_kde(table: Triplets, u0: np.ndarray, u1: np.ndarray) -> np.ndarray:
     from sklearn.neighbors import KernelDensity
 
-    # Count by count, without weights, which its trees are ten times as fast with.
-    N, D = np.zeros((2, G, G))
-    for j in range(M + 1):
-        points = np.stack([u0, u1], axis=1)[table.n == j]
-        density = np.exp(KernelDensity(bandwidth=SIGMA).fit(points).score_samples(POINTS)).reshape(G, G)
-        K = density * len(points) * 2 * np.pi * SIGMA**2
-        N += j * K
-        D += M * K
-    return symmetric(N, D)
-
-
-def sklearn_weighted(table: Triplets, u0: np.ndarray, u1: np.ndarray) -> np.ndarray:
-    from sklearn.neighbors import KernelDensity
-
-    points, sums = np.stack([u0, u1], axis=1), []
-    for weights in (table.n, table.M):
-        some = weights > 0
-        kde = KernelDensity(bandwidth=SIGMA).fit(points[some], sample_weight=weights[some])
-        density = np.exp(kde.score_samples(POINTS)).reshape(G, G)
-        sums.append(density * weights.sum() * 2 * np.pi * SIGMA**2)
-    return symmetric(*sums)
+    return by_count(
+        table, u0, u1, lambda points: np.exp(KernelDensity(bandwidth=SIGMA).fit(points).score_samples(POINTS))
+    )
 
 
 def statsmodels_kernel_reg(table: Triplets, u0: np.ndarray, u1: np.ndarray) -> np.ndarray:
@@ -112,14 +92,13 @@ def statsmodels_kernel_reg(table: Triplets, u0: np.ndarray, u1: np.ndarray) -> n
 
 
 METHODS: dict[str, Callable[[Triplets, np.ndarray, np.ndarray], np.ndarray]] = {
-    "ours": ours,
+    "ours": lambda table, *_: Density().fit(table).surface,
     "naive loop": naive_loop,
-    "scipy gaussian_kde per j": scipy_kde_per_count,
-    "scikit-learn KDE, weighted": sklearn_weighted,
-    "scikit-learn KDE per j": sklearn_kernel_density,
+    "scipy gaussian_kde per count": scipy_kde,
+    "scikit-learn KDE per count": sklearn_kde,
     "statsmodels KernelReg": statsmodels_kernel_reg,
-    "ours, sigma chosen": ours_auto,
-    "ours, spline": ours_spline,
+    "ours, sigma chosen": lambda table, *_: Density(sigma="auto").fit(table).surface,
+    "ours, spline": lambda table, *_: Spline().fit(table).theta,
 }
 OTHER_SURFACES = ("ours, sigma chosen", "ours, spline")
 
@@ -137,7 +116,7 @@ def measure(name: str) -> tuple[float, float, float, np.ndarray]:
     return *best, tracemalloc.get_traced_memory()[1] / 2**20, P
 
 
-def main() -> None:
+def main(options: Sequence[str]) -> None:
     results = {}
     for name in METHODS:
         with multiprocessing.get_context("spawn").Pool(1) as pool:
@@ -148,7 +127,3 @@ def main() -> None:
     for name, (wall, cpu, peak, P) in results.items():
         error = "–" if name in OTHER_SURFACES else f"{np.abs(P - exact).max():.1e}"
         print(f"{name:28s} {1e3 * wall:9.1f} {1e3 * cpu:9.1f} {wall / own:7.1f} {error:>15s} {peak:8.0f}")
-
-
-if __name__ == "__main__":
-    main()

@@ -12,22 +12,105 @@ costs, and whether a package's is the same distance (torchmetrics' SSIM and plen
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import platform
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import torch
 
-from benchmarks import peers
-from benchmarks.peers import Batch, Pair
-from twoafc.distances import distance
+from twoafc import distance
+from twoafc.distances.structural import LUMA
+from twoafc.distances.weights import tensors
 
+Batch = torch.Tensor
+Pair = Callable[[Batch, Batch], Any]
 Triplet = Callable[[Batch, Batch, Batch], Any]
 Images = tuple[Batch, Batch, Batch]
 LEAST_ROUNDS = 3
+NETWORKS = {"alex": "alexnet", "vgg": "vgg16", "squeeze": "squeezenet1_1"}
+
+
+# Other packages: each function makes (ref, x) -> (B,); networks get our weights.
+
+
+def with_weights(model: Any, name: str) -> Any:
+    """Put published tensors into a model whose layers have their numbers in torchvision's network."""
+    places = dict(model.named_parameters())
+    for key, values in tensors(name).items():
+        number = key.removeprefix("features.")
+        (place,) = (place for place in places if place.endswith(f".{number}") and not place.startswith("lin"))
+        places[place].data = values.clone()
+    return model
+
+
+def lpips_package(net: str) -> Pair:
+    import lpips
+
+    with contextlib.redirect_stdout(io.StringIO()):
+        model = with_weights(lpips.LPIPS(net=net, pnet_rand=True, verbose=False).eval(), NETWORKS[net])
+    return lambda ref, x: model.to(ref.device)(ref, x, normalize=True).flatten()
+
+
+def torchmetrics_lpips(net: str) -> Pair:
+    from torchmetrics.functional.image.lpips import _lpips_update, _NoTrainLpips
+
+    model = with_weights(_NoTrainLpips(net=net, pnet_rand=True), NETWORKS[net])
+    return lambda ref, x: _lpips_update(x, ref, model.to(ref.device), normalize=True)
+
+
+def torchmetrics_ssim() -> Pair:
+    from torchmetrics.functional.image import structural_similarity_index_measure as similarity
+
+    return lambda ref, x: 1 - similarity(x, ref, data_range=1.0, reduction="none")
+
+
+def dists_package() -> Pair:
+    from DISTS_pytorch import DISTS
+    from torchvision import models
+
+    # Its constructor would fetch weights, and read its own from a place that depends on how it was installed.
+    build = models.vgg16
+    with patch.object(models, "vgg16", lambda pretrained: build(weights=None)):
+        model = DISTS(load_weights=False)
+    for name, values in tensors("dists_alpha_beta").items():
+        getattr(model, name).data = values
+    return with_weights(model, "vgg16").eval()
+
+
+def msssim_package(name: str) -> Pair:
+    import pytorch_msssim
+
+    similarity = getattr(pytorch_msssim, name)
+    return lambda ref, x: 1 - similarity(x, ref, data_range=1, size_average=False)
+
+
+def plenoptic_ssim() -> Pair:
+    from plenoptic.metric import ssim
+
+    return lambda ref, x: 1 - ssim(ref, x).mean(dim=1)
+
+
+def plenoptic_nlpd() -> Pair:
+    from plenoptic.metric import nlpd
+
+    # It is given the luma, at its own expense as at ours.
+    return lambda ref, x: nlpd(*((images * luma_weights(images)).sum(1, keepdim=True) for images in (ref, x)))
+
+
+def luma_weights(images: Batch) -> Batch:
+    return images.new_tensor(LUMA).view(1, 3, 1, 1)
+
+
+def piq_ssim() -> Pair:
+    import piq
+
+    return lambda ref, x: 1 - piq.ssim(x, ref, data_range=1.0, reduction="none")
 
 
 class Row(NamedTuple):
@@ -39,32 +122,33 @@ class Row(NamedTuple):
     triplets: int = 64
 
 
+SSIM = {
+    "pytorch_msssim": partial(msssim_package, "ssim"),
+    "plenoptic": plenoptic_ssim,
+    "piq": piq_ssim,
+    "torchmetrics": torchmetrics_ssim,
+}
 ROWS = (
     Row("euclidean", {}, triplets=512),
-    Row(
-        "ssim",
-        {
-            "pytorch_msssim": partial(peers.msssim_package, "ssim"),
-            "plenoptic": partial(peers.plenoptic, "ssim"),
-            "piq": partial(peers.piq, "ssim"),
-            "torchmetrics": peers.torchmetrics_ssim,
-        },
-    ),
+    Row("ssim", SSIM),
     Row("ms_ssim_3", {}),
-    Row("ms_ssim", {"pytorch_msssim": partial(peers.msssim_package, "ms_ssim")}, side=176, triplets=8),
-    Row("nlpd", {"plenoptic": partial(peers.plenoptic, "nlpd")}),
+    Row("ms_ssim", {"pytorch_msssim": partial(msssim_package, "ms_ssim")}, side=176, triplets=8),
+    Row("nlpd", {"plenoptic": plenoptic_nlpd}),
     *(
         Row(
             f"lpips_{net}",
-            {"lpips": partial(peers.lpips_package, net), "torchmetrics": partial(peers.torchmetrics_lpips, net)},
+            {"lpips": partial(lpips_package, net), "torchmetrics": partial(torchmetrics_lpips, net)},
             triplets=8 if net == "vgg" else 64,
         )
         for net in ("alex", "squeeze", "vgg")
     ),
-    Row("dists", {"DISTS_pytorch": peers.dists_package}, triplets=8),
+    Row("dists", {"DISTS_pytorch": dists_package}, triplets=8),
 )
 LARGE = {"euclidean": 8192, "lpips_vgg": 1024, "dists": 512, "ms_ssim": 256}
 """Triplets at once on a GPU; 4096 for the others."""
+
+
+# The race
 
 
 def photographs(triplets: int, side: int, device: str) -> Images:
@@ -154,28 +238,20 @@ def compared(row: Row, device: str, seconds: float) -> None:
         print(f"{head:23s}{label:20s}{theirs:12,.0f}{shown:18s}{far}", flush=True)
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main(options: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seconds", type=float, default=2.0, help="time for each contender")
     parser.add_argument("--only", nargs="*", default=[row.name for row in ROWS])
-    options = parser.parse_args([] if arguments is None else arguments)
+    given = parser.parse_args(options)
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     # Strict single precision for all, unless said: torch lets convolutions have less by itself.
     torch.backends.cudnn.allow_tf32 = False
-    where = torch.cuda.get_device_name() if options.device != "cpu" else f"one core of {platform.machine()}"
+    where = torch.cuda.get_device_name() if given.device != "cpu" else f"one core of {platform.machine()}"
     print(f"{where}, torch {torch.__version__}; ratio: ours to theirs, on a GPU in strict fp32 and with TF32")
     print(f"{'distance':16s}{'side':>5s}  {'':20s}{'triplets/s':>12s}{'   ratio':18s}{'difference':>9s}")
     with torch.no_grad():
         for row in ROWS:
-            if row.name in options.only:
-                compared(row, options.device, options.seconds)
-    if peers.DECLARED:
-        print("torchvision's compiled operators do not load beside this torch; its networks were used without them")
-
-
-if __name__ == "__main__":
-    import sys
-
-    main(sys.argv[1:])
+            if row.name in given.only:
+                compared(row, given.device, given.seconds)

@@ -2,11 +2,11 @@
 
 36,344 tested triplets and ten distances, fitted to 151,400 by the spline: the sizes of BAPPS. Medians in milliseconds
 beside the goals, and the memory of the server.
+Run: python -m benchmarks explore (about two minutes; needs Chromium)
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import statistics
@@ -14,14 +14,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.simulated import noisy_votes
+from twoafc import Triplets, evaluate
+
 TRAIN, TEST, DISTANCES, REPEATS = 151_400, 36_344, 10, 12
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
 # From the event to the second frame after the change: by then it is on the screen.
 WATCH = """([event, target]) => { window.waiting = new Promise(done => {
@@ -45,30 +48,13 @@ PLACE = """async ([u0, u1]) => {
 }"""
 
 
-def table(triplets: int, votes: int, seed: int) -> dict[str, Any]:
-    """Votes of Weber's world, on named references, and distances that see it through more or less noise."""
-    rng = np.random.default_rng(seed)
-    d = rng.lognormal(size=(2, triplets))
-    columns: dict[str, Any] = {
-        "triplet": [f"{seed}/patch_{row:06d}" for row in range(triplets)],
-        "group": [
-            ("cnn", "traditional", "superres", "deblur", "colorization", "frameinterp")[row % 6]
-            for row in range(triplets)
-        ],
-        "ref": [f"{seed}/ref/{row:06d}" for row in range(triplets)],
-        "n": rng.binomial(votes, d[0] ** 2 / (d**2).sum(axis=0)),
-        "M": np.full(triplets, votes),
-    }
-    for k in range(DISTANCES):
-        seen = d * np.exp((0.2 + 0.1 * k) * rng.normal(size=d.shape))
-        columns |= {f"distance{k}_d0": seen[0], f"distance{k}_d1": seen[1]}
-    return columns
-
-
 def results(folder: Path) -> Path:
-    from twoafc import Triplets, evaluate
-
-    train, test = Triplets.from_frame(table(TRAIN, 2, 0)), Triplets.from_frame(table(TEST, 5, 1))
+    """Write the tables, and the folder of results that is explored."""
+    noise = 0.2 + 0.1 * np.arange(DISTANCES)
+    train, test = (
+        Triplets.from_frame(noisy_votes(triplets, votes, seed, noise=noise, per_reference=1))
+        for seed, (triplets, votes) in enumerate(((TRAIN, 2), (TEST, 5)))
+    )
     train.write(folder / "train.parquet")
     evaluate(train, test).write(folder / "results")
     return folder / "results"
@@ -107,12 +93,12 @@ def report(what: str, times: list[float], goal: int | str) -> None:
     print(f"{what:52s} {statistics.median(times):8.0f} {max(times):8.0f} {goal:>8}", flush=True)
 
 
-def main() -> None:
+def main(options: Sequence[str]) -> None:
     from playwright.sync_api import sync_playwright
 
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    found = shutil.which("chromium") or shutil.which("google-chrome")
     if found is None:
-        raise SystemExit(f"no browser is installed: none of {', '.join(BROWSERS)}")
+        raise SystemExit("no browser is installed: neither chromium nor google-chrome")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         place = results(Path(folder))
         command = [sys.executable, "-m", "twoafc", "explore", str(place)]
@@ -130,7 +116,7 @@ def main() -> None:
             report("first view, the very first", first[:1], 2000)
             report("first view", first, 2000)
             page = browser.new_page(viewport={"width": 1280, "height": 800})
-            page.goto(f"{address}?other=distance3")
+            page.goto(f"{address}?other=noise3")
             page.wait_for_selector("#sentence strong")
             page.wait_for_load_state("networkidle")
             rng = np.random.default_rng(0)
@@ -138,46 +124,32 @@ def main() -> None:
             def click() -> None:
                 page.mouse.click(*page.evaluate(PLACE, rng.uniform(0.05, 0.95, 2).tolist()))
 
-            report(
-                "click on a point to its triplet",
-                [timed(page, "pointerup", "#triplet", click) for _ in range(REPEATS)],
-                200,
-            )
-            strip = [timed(page, "pointerup", "#strip", click) for _ in range(REPEATS)]
-            report("click on a point to what all distances say", strip, 200)
-            keys = [timed(page, "keydown", "#triplet", lambda: page.keyboard.press("n")) for _ in range(REPEATS)]
-            report("key to the next triplet", keys, 200)
+            def next_triplet() -> None:
+                page.keyboard.press("n")
+
+            def repeated(event: str, target: str, act: Callable[[], Any]) -> list[float]:
+                return [timed(page, event, target, act) for _ in range(REPEATS)]
+
+            report("click on a point to its triplet", repeated("pointerup", "#triplet", click), 200)
+            report("click on a point to what all distances say", repeated("pointerup", "#strip", click), 200)
+            report("key to the next triplet", repeated("keydown", "#triplet", next_triplet), 200)
             page.locator("#search").focus()
-            letters = "34567"
-            searches = [timed(page, "input", "#count", lambda each=each: page.keyboard.type(each)) for each in letters]
+            letters = [timed(page, "input", "#count", partial(page.keyboard.type, letter)) for letter in "34567"]
+            report("letter in the search to count, table and plane", letters, 150)
             page.locator("#search").fill("")
-            page.wait_for_timeout(600)
-            report("letter in the search to count, table and plane", searches, 150)
             sentences, field = [], page.locator("#surprise-least")
             for least in range(1, REPEATS):
                 field.fill("")
                 page.wait_for_timeout(700)
-                sentences.append(timed(page, "input", "#sentence", lambda least=least: field.fill(str(least / 4))))
+                sentences.append(timed(page, "input", "#sentence", partial(field.fill, str(least / 4))))
             report("filter to the paired sentence", sentences, 300)
             field.fill("")
             page.wait_for_timeout(700)
-            choose = [
-                timed(
-                    page,
-                    "click",
-                    "#first-title",
-                    lambda k=k: page.locator("#ranking li button:first-child").nth(k).click(),
-                )
-                for k in range(4, DISTANCES)
-            ]
-            report("another distance, for the first time", choose, "")
+            ranked = page.locator("#ranking li button:first-child")
+            chosen = [timed(page, "click", "#first-title", ranked.nth(k).click) for k in range(4, DISTANCES)]
+            report("another distance, for the first time", chosen, "")
             print(f"memory of the server: {memory(server.pid):.0f} MB")
         finally:
             browser.close()
             server.send_signal(signal.SIGINT)
             server.wait()
-
-
-if __name__ == "__main__":
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    main()

@@ -1,6 +1,6 @@
 """Cross-validated NLL of quadruples whose references are linked, against that on new references.
 
-Run: python -m benchmarks.folds [TABLES] (about five minutes with the default, 50)
+Run: python -m benchmarks folds [TABLES] (about five minutes with the default, 50)
 
 Every reference shifts distances and votes by something of its own. The truth is the NLL of the fit to the whole table
 on 20,000 quadruples of new references.
@@ -8,7 +8,6 @@ on 20,000 quadruples of new references.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -56,7 +55,7 @@ def apart(ref: IntArray, rng: np.random.Generator) -> list[tuple[IntArray, IntAr
     ]
 
 
-def main(options: Sequence[str] = ()) -> None:
+def main(options: Sequence[str]) -> None:
     """Print the excess of the cross-validated NLL, in nats per quadruple."""
     tables = int(options[0]) if options else 50
     print(f"cross-validated NLL minus that on new references, {tables} tables of {ROWS} quadruples")
@@ -79,7 +78,3 @@ def main(options: Sequence[str] = ()) -> None:
         for (name, rule), each in excess.items():
             error = np.std(each) / np.sqrt(tables)
             print(f"  {references:3} references, {name:8} {rule:20} {np.mean(each):+.3f} ± {error:.3f}")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -1,13 +1,13 @@
 """What fusing gains and costs: on simulated worlds with a known truth, on real votes, and against logistic regression.
 
-Run: python -m benchmarks.fusion [worlds | guard | material ...] (default all, about ten minutes; material needs
+Run: python -m benchmarks fusion [worlds | guard | material ...] (default all, about ten minutes; material needs
 TWOAFC_SHARED)
 
 - worlds: ten log-normal distances that share a factor. The truth is a function of one of them, or a sum of two, or of
   all; each distance is bent in a way of its own. Excess is the expected NLL of a vote less that under the truth.
 - guard: small tables, simulated and parts of the real one, cross-validated: how often the fused distance is called
   worse, or better, than the part that is best in hindsight (p < 0.05, uncorrected).
-- material: the votes of Lagunas et al. (2019), cross-validated by reference, with times of every step.
+- material: the votes of Lagunas et al. (2019), cross-validated by reference.
 
 Peers are scikit-learn's logistic regression of single votes on differences of log distances (ten inputs) and of normal
 scores' splines (90 inputs), the strength of its ridge chosen by five folds.
@@ -16,7 +16,6 @@ scores' splines (90 inputs), the strength of its ridge chosen by five folds.
 from __future__ import annotations
 
 import os
-import sys
 import time
 import warnings
 from collections.abc import Iterable, Sequence
@@ -28,6 +27,7 @@ import numpy as np
 from scipy.special import expit
 
 import twoafc
+from benchmarks.simulated import excess
 from twoafc.arrays import FloatArray
 from twoafc.estimators import Fusion, Spline
 from twoafc.evaluation.fusing import stacked
@@ -54,12 +54,6 @@ def world(truth: str, triplets: int, votes: int, seed: int, K: int = 10) -> tupl
     for k in range(K):
         columns |= {f"k{k}_d{side}": np.exp((0.5 + 0.2 * k) * z[side, :, k]) for side in (0, 1)}
     return Triplets.from_frame(columns), P
-
-
-def excess(P: FloatArray, Q: FloatArray) -> float:
-    """Expected NLL of a vote under Q less that under P."""
-    Q = np.clip(Q, 1e-12, 1 - 1e-12)
-    return float(np.mean(P * np.log(P / Q) + (1 - P) * np.log((1 - P) / (1 - Q))))
 
 
 def fused(train: Votes, test: Votes) -> FloatArray:
@@ -197,7 +191,7 @@ def _material() -> Triplets | None:
 
 
 def material() -> None:
-    """Real votes, cross-validated by reference: scores of all methods, then every step of `fuse` with its time."""
+    """Real votes, cross-validated by reference: scores of all methods, then what `fuse` reports."""
     table = _material()
     if table is None:
         print("material: TWOAFC_SHARED is not set")
@@ -209,33 +203,19 @@ def material() -> None:
         for k in range(5):
             P[fold == k] = method(table.where(fold != k), table.where(fold == k))
         seconds = time.perf_counter() - start
-        nll = -twoafc.metrics.log_likelihood(table.n, table.M, P).sum() / table.M.sum()
-        score = 100 * np.mean(np.where(P > 0.5, table.n, table.M - table.n) / table.M)
+        nll, score = (of(table.n, table.M, P) for of in (twoafc.metrics.nll_per_vote, twoafc.metrics.score_2afc))
         print(f"{name:20}  {nll:12.4f}  {score:6.2f}  {seconds:7.1f}", flush=True)
-    times: dict[str, float] = {}
-    last = [time.perf_counter(), "reading"]
-
-    def progress(done: int, total: int, what: str) -> None:
-        now = time.perf_counter()
-        times[str(last[1])] = times.get(str(last[1]), 0.0) + now - float(last[0])
-        step = "fits to halves" if "halves" in what else what.split(",")[0] if "," in what else what
-        last[:] = [now, "parts" if step in table.distances else step]
-
-    result = twoafc.fuse(table, progress=progress)
-    progress(1, 1, "end")
+    start = time.perf_counter()
+    result = twoafc.fuse(table)
     print("\n".join(result.card["fusion"]["sentences"]))
-    print(", ".join(f"{step} {seconds:.1f} s" for step, seconds in times.items()))
+    print(f"fuse took {time.perf_counter() - start:.0f} s")
 
 
 ALL = {"worlds": worlds, "guard": guard, "material": material}
 
 
-def main(asked: Sequence[str] = ()) -> None:
+def main(options: Sequence[str]) -> None:
     """Run the parts that are asked for."""
-    for name in asked or ALL:
+    for name in options or ALL:
         ALL[name]()
         print()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

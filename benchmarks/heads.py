@@ -1,6 +1,6 @@
-"""What heads of LPIPS fitted to votes gain and cost: on simulated channels, on real votes, and in seconds.
+"""What heads of LPIPS fitted to votes gain and cost: on simulated channels, and on real votes.
 
-Run: python -m benchmarks.heads [worlds | material | speed ...] (default all; material needs TWOAFC_SHARED)
+Run: python -m benchmarks heads [worlds | material] (default both; material needs TWOAFC_SHARED)
 
 - worlds: 200 channels that share a factor, and published heads on half of them. The truth is a multiple of the
   published heads, the same changed by random factors, or ten other channels. Excess is the expected NLL of a vote less
@@ -8,13 +8,11 @@ Run: python -m benchmarks.heads [worlds | material | speed ...] (default all; ma
 - material: the votes of Lagunas et al. (2019) on 100 images. Channels of AlexNet are measured first, once, into the
   folder for temporary files, which takes minutes. Heads are cross-validated by reference, by `twoafc.fuse`; then,
   since images recur in all folds, fitted to triplets of half of the images and tested on triplets of the other half.
-- speed: 20,000 triplets of 1,152 channels, no pair of images twice: a fit with its choice, and all that `fuse` does.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -25,38 +23,39 @@ import polars as pl
 from scipy.special import expit
 
 import twoafc
-from benchmarks.fusion import LAPSE, excess
+from benchmarks.fusion import LAPSE
+from benchmarks.simulated import excess
 from twoafc.arrays import FloatArray
 from twoafc.estimators import Heads, Spline
 from twoafc.evaluation.fusing import with_places
 from twoafc.measurement import MeasuredChannels, read_channels
+from twoafc.metrics import nll_per_vote, score_2afc
 from twoafc.table import Votes
 
-C = 200
+C, M = 200, 3
+"""Channels, and votes on each triplet."""
 TRUTHS = ("published", "changed", "others")
 SIZES = (100, 300, 1000, 5000)
 TABLES = 10
 IDENTITY = {"variant": "lpips_alex/channels", "weights": {"net": "simulated"}}
 
 
-def world(
-    truth: str, triplets: int, seed: int, *, channels: int = C, votes: int = 3
-) -> tuple[MeasuredChannels, FloatArray]:
+def world(truth: str, triplets: int, seed: int) -> tuple[MeasuredChannels, FloatArray]:
     """A file of channels, of references with about ten triplets, and the true P."""
     fixed, rng = np.random.default_rng(0), np.random.default_rng([seed, triplets])
-    published = fixed.exponential(size=channels) * (fixed.random(channels) < 0.5)
-    changed = published * fixed.lognormal(sigma=1.5, size=channels)
-    others = np.where(np.arange(channels) % (channels // 10) == 0, 1.0, 0.0)
+    published = fixed.exponential(size=C) * (fixed.random(C) < 0.5)
+    changed = published * fixed.lognormal(sigma=1.5, size=C)
+    others = np.where(np.arange(C) % (C // 10) == 0, 1.0, 0.0)
     w = {"published": published, "changed": changed, "others": others}[truth]
     common = rng.normal(size=(2 * triplets, 1)).astype(np.float32)
-    means = np.exp(0.4 * common + 0.6 * rng.normal(size=(2 * triplets, channels)).astype(np.float32))
+    means = np.exp(0.4 * common + 0.6 * rng.normal(size=(2 * triplets, C)).astype(np.float32))
     F = means @ w
     F *= 2 / np.std(F[::2] - F[1::2])
     places = np.arange(2 * triplets).reshape(-1, 2)
     P = LAPSE / 2 + (1 - LAPSE) * expit(F[::2] - F[1::2])
-    frame = pl.DataFrame({"triplet": np.arange(triplets).astype(str), "n": rng.binomial(votes, P)})
+    frame = pl.DataFrame({"triplet": np.arange(triplets).astype(str), "n": rng.binomial(M, P)})
     references = rng.integers(max(triplets // 10, 4), size=triplets).astype(str)
-    frame = frame.with_columns(M=pl.lit(votes), ref=pl.Series(references))
+    frame = frame.with_columns(M=pl.lit(M), ref=pl.Series(references))
     card = {"data": {"fingerprint": ""}, "distances": {"lpips_alex": {"identity": IDENTITY, "made": []}}}
     traces = np.zeros(0, dtype=np.uint64)
     return MeasuredChannels(frame, card, traces, means, np.arange(2 * triplets), places, [published]), P
@@ -132,49 +131,22 @@ def material() -> None:
         inside = np.isin(images, chosen).sum(axis=1)
         train, tested = table.where(inside == 3), table.where(inside == 0)
         refitted, published, kept = fitted(train, tested, file)
-        nll = [
-            -twoafc.metrics.log_likelihood(tested.n, tested.M, P).sum() / tested.M.sum() for P in (refitted, published)
-        ]
-        scores = [
-            100 * np.mean(np.where(P > 0.5, tested.n, tested.M - tested.n) / tested.M) for P in (refitted, published)
-        ]
+        nll = [nll_per_vote(tested.n, tested.M, P) for P in (refitted, published)]
+        scores = [score_2afc(tested.n, tested.M, P) for P in (refitted, published)]
         gains.append((nll[0] - nll[1], scores[0] - scores[1]))
-        print(
-            f"{len(train):6} {len(tested):6}  {nll[0] - nll[1]:+.4f}  {scores[0]:.2f} {scores[1]:.2f}  {kept}",
-            flush=True,
-        )
+        both = f"{scores[0]:.2f} {scores[1]:.2f}"
+        print(f"{len(train):6} {len(tested):6}  {gains[-1][0]:+.4f}  {both}  {kept}", flush=True)
     mean, spread = np.mean(gains, axis=0), np.std(gains, axis=0, ddof=1)
     print(
         f"mean, spread of ten splits: NLL {mean[0]:+.4f}, {spread[0]:.4f}; 2AFC {mean[1]:+.2f}, {spread[1]:.2f} points"
     )
 
 
-def speed() -> None:
-    """Seconds of one fit, and of all that `fuse` does."""
-    file, _ = world("changed", 20_000, 0, channels=1152)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "channels.npz"
-        start = time.perf_counter()
-        file.save(path)
-        print(f"writing {path.stat().st_size / 2**20:.0f} MB: {time.perf_counter() - start:.1f} s")
-        table = with_places(file, "heads", 0)
-        start, seconds = time.perf_counter(), time.process_time()
-        fit = Heads("lpips_alex", tuple(file.heads), {}, file.means).fit(table["heads"])
-        print(f"one fit, {fit}: {time.perf_counter() - start:.1f} s, {time.process_time() - seconds:.1f} of processor")
-        start, seconds = time.perf_counter(), time.process_time()
-        twoafc.fuse(path)
-        print(f"fuse: {time.perf_counter() - start:.1f} s, {time.process_time() - seconds:.1f} of processor")
+ALL = {"worlds": worlds, "material": material}
 
 
-ALL = {"worlds": worlds, "material": material, "speed": speed}
-
-
-def main(asked: Sequence[str] = ()) -> None:
+def main(options: Sequence[str]) -> None:
     """Run the parts that are asked for."""
-    for name in asked or ALL:
+    for name in options or ALL:
         ALL[name]()
         print()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -1,12 +1,12 @@
-"""`twoafc.measure` on a BAPPS tree of 64 x 64 PNGs: triplets per second, and the share of decoding.
+"""`twoafc.measure` on a BAPPS tree of 64 x 64 PNGs: triplets per second, and what decoding alone would take.
 
-Run: python -m benchmarks.measure (about three minutes), or on a GPU
-     python -m benchmarks.measure --device cuda --triplets 187700 --precision tf32
+Run: python -m benchmarks measure (about three minutes), or on a GPU
+     python -m benchmarks measure --device cuda --triplets 187700 --precision tf32
 
 The tree is made here, of pictures with a photograph's spectrum; every file has a name of its own, but only 512 triplets
-have contents of their own, which the disk's cache holds. Networks whose weights are not at hand get random ones, which
-cost the same; the table marks them with a star. Seconds are those of the whole call: reading the tree, starting
-processes, measuring, and writing the table. On the CPU "alone" is one process that decodes and does nothing else.
+have contents of their own, which the disk's cache holds. Networks need their published weights (TWOAFC_WEIGHTS).
+Seconds are those of the whole call: reading the tree, starting processes, measuring, and writing the table; "running"
+counts from the first finished block on.
 """
 
 from __future__ import annotations
@@ -16,24 +16,21 @@ import io
 import os
 import tempfile
 import time
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 from PIL import Image
 
-from twoafc import measure
+from twoafc import DataError, distance, measure
 from twoafc.datasets import open_dataset
-from twoafc.distances import Deep, Distance, distance, pim, published, weights
-from twoafc.errors import DataError
 from twoafc.images import read_pixels
 from twoafc.measurement import cores
 
 DISTINCT = 512
-CHEAP = ("euclidean", "ssim", "nlpd")
-SIX = (*CHEAP, "lpips_alex", "dists", "pim_1")
+ON_CPU = ("euclidean", "ssim", "nlpd", "lpips_alex")
+ON_GPU = (*ON_CPU, "dists", "pim_1")
 
 
 def pictures(count: int, rng: np.random.Generator) -> np.ndarray:
@@ -72,36 +69,20 @@ def make_tree(root: Path, triplets: int) -> int:
     return int(np.mean(sizes))
 
 
-def network(name: str, device: str, precision: Any) -> tuple[str, Distance]:
-    """Give a distance with a network, its weights random where they are not at hand."""
-    try:
-        return name, distance(name, device=device, precision=precision)
-    except DataError:
-        return f"{name}*", random_network(name, device, precision)
+def with_weights(names: Sequence[str]) -> list[str]:
+    """The distances whose weights are here."""
+    here = []
+    for name in names:
+        try:
+            distance(name)
+        except (DataError, ImportError) as reason:
+            print(f"{name} is left out: {reason}")
+        else:
+            here.append(name)
+    return here
 
 
-def random_network(name: str, device: str, precision: Any) -> Deep:
-    """Build a network as the package does, but for its weights."""
-    import torch
-
-    generator = torch.Generator().manual_seed(0)
-    if name == "pim_1":
-        shapes = pim.Architecture().shapes()
-        variables = {key: 0.05 * torch.randn(shape, generator=generator).numpy() for key, shape in shapes.items()}
-        with patch.object(pim, "archive"), patch.object(pim, "read_variables", lambda *_: variables):
-            made = distance(name, device=device, precision=precision)
-        return replace(made, name=f"{name} of random weights", weights={})
-
-    def some(file: str, path: Any) -> dict[str, Any]:
-        shapes = published()[file].tensors
-        return {key: 0.02 * torch.rand(shape, generator=generator) for key, (shape, _) in shapes.items()}
-
-    with patch.object(weights, "tensors", some):
-        made = distance(name, device=device, precision=precision)
-    return replace(made, name=f"{name} of random weights", weights={})
-
-
-def seconds(root: Path, distances: Any, **options: Any) -> tuple[float, float]:
+def seconds(root: Path, distances: Sequence[str], **options: Any) -> tuple[float, float]:
     """Time one call on the tree: in all, and from the first finished block on, per triplet of the others."""
     reports: list[tuple[float, int]] = []
 
@@ -129,62 +110,26 @@ def decode_alone(root: Path, most: int = 3000) -> float:
     return (time.perf_counter() - start) / rows
 
 
-def on_cpu(root: Path, triplets: int, workers: list[int]) -> None:
-    alone = decode_alone(root)
-    print(f"decoding alone: {1 / alone:,.0f} triplets/s on one core\n")
-    print(f"{'':24}" + "".join(f"{f'{count} workers':>22}" for count in workers) + f"{'share of decoding':>20}")
-    print(f"{'':24}" + f"{'seconds':>12}{'running':>10}" * len(workers) + f"{'1 worker':>20}")
-    for name in (*CHEAP, "lpips_alex"):
-        try:
-            distance(name)
-        except (DataError, ImportError):
-            continue
-        cells, share = "", 0.0
-        for count in workers:
-            whole, each = seconds(root, [name], device="cpu", workers=count)
-            share = share or alone / each
-            cells += f"{whole:12.2f}{1 / each:8,.0f}/s"
-        print(f"{name:24}{cells}{share:20.0%}", flush=True)
-
-
-def on_device(root: Path, triplets: int, device: str, precision: str, workers: list[int]) -> None:
-    networks = dict(network(name, device, precision) for name in SIX if name not in CHEAP)
-    six: dict[str, Any] = {name: name for name in CHEAP} | networks
-    print(f"{'':24}{'seconds':>12}{'in all':>14}{'running':>14}   {precision}, {workers[-1]} decoding processes")
-    options = {"device": device, "precision": precision, "workers": workers[-1]}
-    # What a device does on first use is not to be timed with the first distance.
-    for label, chosen in {
-        "(warming up)": six,
-        **{name: {name: made} for name, made in six.items()},
-        "all six": six,
-    }.items():
-        whole, each = seconds(root, chosen, **options)
-        print(f"{label:24}{whole:12.2f}{triplets / whole:12,.0f}/s{1 / each:12,.0f}/s", flush=True)
-
-
-def main(arguments: list[str] | None = None) -> None:
+def main(options: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--precision", default="fp32", choices=["fp32", "tf32"])
     parser.add_argument("--triplets", type=int, default=4000)
     parser.add_argument("--workers", type=int, nargs="+", help="default 1 and 2, on a GPU all cores")
-    given = parser.parse_args([] if arguments is None else arguments)
-    workers = given.workers or ([1, 2] if given.device == "cpu" else [cores()])
+    given = parser.parse_args(options)
+    on_cpu, triplets = given.device == "cpu", given.triplets
+    names = with_weights(ON_CPU if on_cpu else ON_GPU)
+    jobs = {name: [name] for name in names}
+    if not on_cpu:  # what a device does on first use is not to be timed with the first distance
+        jobs = {"(warming up)": names, **jobs, "all": names}
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        size = make_tree(root, given.triplets)
-        start = time.perf_counter()
-        open_dataset(root)
-        opened = time.perf_counter() - start
-        print(f"{given.triplets:,} triplets of 64 x 64 PNGs of {size:,} bytes; {cores()} cores, {given.device}")
-        print(f"opening the tree: {opened:.2f} s")
-        if given.device == "cpu":
-            on_cpu(root, given.triplets, workers)
-        else:
-            on_device(root, given.triplets, given.device, given.precision, workers)
-
-
-if __name__ == "__main__":
-    import sys
-
-    main(sys.argv[1:])
+        size = make_tree(root, triplets)
+        print(f"{triplets:,} triplets of 64 x 64 PNGs of {size:,} bytes; {cores()} cores, {given.device}")
+        print(f"decoding alone: {1 / decode_alone(root):,.0f} triplets/s on one core")
+        print(f"{'':16}{'workers':>8}{'seconds':>12}{'in all':>14}{'running':>14}   {given.precision}")
+        for label, chosen in jobs.items():
+            for workers in given.workers or ([1, 2] if on_cpu else [cores()]):
+                whole, each = seconds(root, chosen, device=given.device, precision=given.precision, workers=workers)
+                rates = f"{triplets / whole:12,.0f}/s{1 / each:12,.0f}/s"
+                print(f"{label:16}{workers:8}{whole:12.2f}{rates}", flush=True)

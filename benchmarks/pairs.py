@@ -1,6 +1,6 @@
 """Curves P(same | d) and the average precision against a known truth: own error, coverage of intervals, bias.
 
-Run: python benchmarks/pairs.py (about a minute)
+Run: python -m benchmarks pairs (about a minute)
 
 People see no difference with a chance that falls with the logarithm of the distance, steeply or gently, and are wrong
 about the obvious once in thirty times; each pair has three votes. The references of the second world have a liking of
@@ -9,11 +9,13 @@ their own, five pairs to a reference.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
+from benchmarks.simulated import excess
 from twoafc import Density, Pairs, Spline
 from twoafc.inference import Ranking, average_precision, clustering_of, share_interval
 
@@ -44,9 +46,8 @@ def curve(settings: Any, T: int, slope: float, seed: int) -> tuple[float, float]
     fit: Any = settings.fit(drawn(T, slope, rng))
     z = rng.normal(size=5_000)
     p, d = truth(z, slope), np.exp(z)
-    q = np.clip(fit.probability(d), 1e-12, 1 - 1e-12)
-    above = 3 * np.mean(p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q)))
-    return float(above), float(np.mean(np.abs(p - q) <= 1.96 * fit.standard_error(d)))
+    q = fit.probability(d)
+    return 3 * excess(p, q), float(np.mean(np.abs(p - q) <= 1.96 * fit.standard_error(d)))
 
 
 def precision(draw: Any, T: int, slope: float, repeats: int) -> tuple[float, float, float]:
@@ -67,7 +68,7 @@ def precision(draw: Any, T: int, slope: float, repeats: int) -> tuple[float, flo
     return (*np.mean(off, axis=0).tolist(), held / repeats)
 
 
-def main() -> None:
+def main(options: Sequence[str]) -> None:
     print(f"{'curves: nats above the truth, coverage':40s}" + "".join(f"{name:>20s}" for name in SLOPES))
     for label, settings in SETTINGS.items():
         for T, repeats in SIZES.items():
@@ -80,7 +81,3 @@ def main() -> None:
             found = [precision(draw, T, slope, 400) for slope in SLOPES.values()]
             cells = "".join(f"{bias:8.2f}{in_se:6.2f}{100 * held:6.1f} %" for bias, in_se, held in found)
             print(f"{f'{label}, T = {T}':40s}{cells}", flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,11 +1,10 @@
 """Whether planned studies keep their promises: votes saved, bias, coverage, power, looks, gates, and speed.
 
-Run: python -m benchmarks.planning [PART [REPLAYS]] with the parts material, power, looks, gate, speed (default all;
-some three hours on two cores; material needs the folder of real votes in TWOAFC_SHARED), or for one table of material
-python -m benchmarks.planning replay REPLAYS nll|score_2afc_distance SIZE fixed|fresh
+Run: python -m benchmarks planning [PART [REPLAYS]] with the parts material, power, looks, gate, speed (default all;
+some two hours on two cores; material needs the folder of real votes in TWOAFC_SHARED)
 
 - material: the triplets of material appearance with five votes or more, as a pool that is not judged yet. A study asks
-  1,000 (or 2,000) triplets five times each, chosen uniformly; or 0.4 of these votes (2AFC: 0.15) in three batches, the
+  1,000 triplets five times each, chosen uniformly; or 0.4 of these votes (2AFC: 0.15) in three batches, the
   later ones chosen by the votes of those before. Votes are drawn from those that were cast, without replacement.
   Surfaces are fitted with weights, to four fifths of the triplets to score the others. The truth is the difference of
   the same surfaces on all triplets. The pool is fixed, or a sample of its own for each replay: error bars are those of
@@ -21,7 +20,6 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -36,6 +34,7 @@ from scipy.special import expit
 
 from twoafc import Result, Spline, Triplets, gate, planning
 from twoafc.inference import clustering_of, compare, values_of, values_per_row
+from twoafc.planning.sizing import _added
 
 PAIRS = (
     ("lpips_alex", "ms_ssim"),
@@ -44,6 +43,8 @@ PAIRS = (
     ("ms_ssim", "ssim"),
     ("lpips_alex", "rmse"),
 )
+SIZE = 1000
+"""Triplets of the uniform study, with five votes each."""
 SHARE = {"nll": 0.4, "score_2afc_distance": 0.15}
 """Votes of a chosen study, as a share of those of the uniform one."""
 BATCHES, FOLDS = (0.1, 0.3, 0.6), 5
@@ -82,12 +83,8 @@ def estimated(
     table = Triplets.from_frame(study)
     weight = np.ones(len(table)) if table.weight is None else table.weight
     share, counted = pool["cast"].to_numpy() / pool["of"].to_numpy(), weight * table.M
-    if fitted is None:
-        alpha, beta = by_choice(study, pair)
-        of_pool = [by_choice(pool, pair)] * FOLDS
-    else:
-        alpha, beta = by_nll(*(fitted[name][0] for name in pair))
-        of_pool = [by_nll(*(fitted[name][1][k] for name in pair)) for k in range(FOLDS)]
+    alpha, beta = added(study, pair, fitted and [fitted[name][0] for name in pair])
+    of_pool = [added(pool, pair, fitted and [fitted[name][1][k] for name in pair]) for k in range(FOLDS)]
     v, total = alpha * table.M + beta * table.n, float(counted.sum())
     parts = np.bincount(fold, counted, minlength=FOLDS) / total
     truth = float(sum(part * (a + b * share).mean() for part, (a, b) in zip(parts, of_pool, strict=True)))
@@ -96,17 +93,10 @@ def estimated(
     return np.array([value, np.sqrt((influence**2).sum() * len(v) / (len(v) - 1)), truth])
 
 
-def by_nll(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What a vote adds to a difference of NLLs: alpha, and beta more for one for x1."""
-    a, b = (np.clip(each, 1e-6, 1 - 1e-6) for each in (a, b))
-    alpha = np.log1p(-b) - np.log1p(-a)
-    return alpha, np.log(b) - np.log(a) - alpha
-
-
-def by_choice(frame: pl.DataFrame, pair: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """What a vote adds to a difference of 2AFC scores."""
-    chosen = [50 * np.sign((frame[f"{name}_d0"] - frame[f"{name}_d1"]).to_numpy()) for name in pair]
-    return chosen[1] - chosen[0], 2 * (chosen[0] - chosen[1])
+def added(frame: pl.DataFrame, pair: Sequence[str], P: Sequence[np.ndarray] | None) -> list[np.ndarray]:
+    """What a vote on each row adds to the difference of NLLs, or without P of 2AFC scores: alpha, and beta for x1."""
+    distances = [(frame[f"{name}_d0"].to_numpy(), frame[f"{name}_d1"].to_numpy()) for name in pair]
+    return _added(P or (), "nll" if P else "score_2afc_distance", distances, "half")
 
 
 def chosen_study(pool: pl.DataFrame, pair: Any, measure: str, votes: int, seed: int) -> pl.DataFrame:
@@ -123,9 +113,8 @@ def chosen_study(pool: pl.DataFrame, pair: Any, measure: str, votes: int, seed: 
     return planning.read_judged(judged)
 
 
-def replay(task: tuple[int, str, int, bool]) -> dict[tuple[str, tuple[str, str]], np.ndarray]:
+def replay(measure: str, fresh: bool, seed: int) -> dict[tuple[str, tuple[str, str]], np.ndarray]:
     """One study of each kind for each pair; `fresh` draws a pool of its own from the triplets, with replacement."""
-    seed, measure, size, fresh = task
     whole = material_pool()
     rng = np.random.default_rng([seed, 2])
     pool = whole
@@ -133,12 +122,12 @@ def replay(task: tuple[int, str, int, bool]) -> dict[tuple[str, tuple[str, str]]
         drawn_rows = np.random.default_rng([seed, 3]).integers(0, len(whole), len(whole))
         pool = whole[drawn_rows].with_columns(triplet=pl.int_range(len(whole)).cast(pl.String))
     names = list(dict.fromkeys(name for pair in PAIRS for name in pair))
-    study = drawn(pool[np.sort(rng.choice(len(pool), size, replace=False))], 5, rng)
+    study = drawn(pool[np.sort(rng.choice(len(pool), SIZE, replace=False))], 5, rng)
     fold = rng.permutation(len(study)) % FOLDS
     fitted = surfaces(study, whole, names, fold) if measure == "nll" else None
     result = {("uniform", pair): estimated(study, whole, pair, fitted, fold) for pair in PAIRS}
     for pair in PAIRS:
-        study = chosen_study(pool, pair, measure, round(5 * size * SHARE[measure]), seed)
+        study = chosen_study(pool, pair, measure, round(5 * SIZE * SHARE[measure]), seed)
         fold = rng.permutation(len(study)) % FOLDS
         fitted = surfaces(study, whole, pair, fold) if measure == "nll" else None
         result["chosen", pair] = estimated(study, whole, pair, fitted, fold)
@@ -154,19 +143,21 @@ def material_pool() -> pl.DataFrame:
     return frame.select("triplet", "cast", "of", *(f"{name}_d{k}" for name in names for k in (0, 1)))
 
 
-def material(
-    replays: int = 500, measure: str = "score_2afc_distance", size: int = 1000, pools: str = "fixed", first: int = 0
-) -> None:
+def material(replays: int = 500) -> None:
+    """Print the tables of docs/planning.md."""
+    for measure, fresh in (("score_2afc_distance", False), ("score_2afc_distance", True), ("nll", False)):
+        material_table(replays, measure, fresh)
+
+
+def material_table(replays: int, measure: str, fresh: bool) -> None:
     """Print votes, spread, bias and coverage for each pair."""
     share = SHARE[measure]
-    print(
-        f"material, {measure}: {replays} replays, {pools} pool of {len(material_pool())} triplets; {size} triplets of"
-    )
-    print(f"  5 votes, uniform, against {round(5 * size * share)} votes, chosen; sd: of the estimate over replays;")
-    print("  error: mean ± its standard error; votes: share of the uniform ones for the same sd, ± its standard error")
-    tasks = [(seed, measure, size, pools == "fresh") for seed in range(first, first + replays)]
+    pool = f"{'its own' if fresh else 'a fixed'} pool of {len(material_pool())} triplets"
+    print(f"material, {measure}: {replays} replays, each with {pool}; {SIZE} triplets of 5 votes, uniform,")
+    print(f"  against {round(5 * SIZE * share)} votes, chosen; sd: of the estimate over replays; error: mean ± its")
+    print("  standard error; votes: share of the uniform ones for the same sd, ± its standard error")
     with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("spawn")) as processes:
-        records = list(processes.map(replay, tasks))
+        records = list(processes.map(functools.partial(replay, measure, fresh), range(replays)))
     for pair in PAIRS:
         cells, spread = [], {}
         for kind in ("uniform", "chosen"):
@@ -181,14 +172,6 @@ def material(
         print(
             f"  {' - '.join(pair)}: votes {votes:.3f} ± {2 * votes / replays**0.5:.3f}; {'; '.join(cells)}", flush=True
         )
-
-
-def all_material() -> None:
-    """Print the tables of docs/planning.md."""
-    material()
-    material(pools="fresh")
-    material(measure="nll")
-    material(measure="nll", size=2000)
 
 
 SLOPE, TASTE, OF_REFERENCE, OF_OBSERVER = 1.2, 0.56, 0.25, 0.2
@@ -242,9 +225,8 @@ def truth() -> planning.Components:
     for _ in range(20):
         table, P = as_table(world(2000, 4, 2, 400, rng))
         found.append(planning.estimate_components(planning.single_votes(table, P, "nll")))
-    names = ("references", "triplets", "votes", "observers", "difference")
-    means = {name: float(np.mean([getattr(each, name) for each in found])) for name in names}
-    return planning.Components(**means, per_reference=4, per_observer=40)
+    means = np.mean([(c.references, c.triplets, c.votes, c.observers, c.difference) for c in found], axis=0)
+    return planning.Components(*means.tolist(), per_reference=4, per_observer=40)
 
 
 def power(replays: int = 1000) -> None:
@@ -311,8 +293,7 @@ def looks(replays: int = 1000, batches: int = 40) -> None:
             for look in range(1, batches + 1):
                 kept = place < look * per_batch
                 found = compared(table.where(kept), [each[kept] for each in P])
-                scale = abs(true)
-                interval = planning.always_valid(found["value"], found["se"], found["units"], scale=scale)
+                interval = planning.always_valid(found["value"], found["se"], found["units"], scale=abs(true))
                 out |= [
                     not interval.low <= true <= interval.high,
                     not found["low"] <= (true if found["a"] == "a" else -true) <= found["high"],
@@ -381,14 +362,10 @@ def speed() -> None:
         print(f"speed: {len(chosen.frame)} of {T} triplets for {len(chosen.gains)} pairs of distances in {taken:.1f} s")
 
 
-PARTS = {"speed": speed, "gate": gates, "power": power, "looks": looks, "material": all_material, "replay": material}
+PARTS = {"speed": speed, "gate": gates, "power": power, "looks": looks, "material": material}
 
 
-def main(options: Sequence[str] = ()) -> None:
+def main(options: Sequence[str]) -> None:
     """Run all parts, or one of them."""
-    for name in options[:1] or [name for name in PARTS if name != "replay"]:
-        PARTS[name](*(int(each) if each.isdigit() else each for each in options[1:]))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+    for name in options[:1] or PARTS:
+        PARTS[name](*map(int, options[1:]))

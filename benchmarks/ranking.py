@@ -1,6 +1,6 @@
 """The ranking of distances under each estimator, with error bars: whether the smoother decides it.
 
-Run: python benchmarks/ranking.py TRAIN TEST (two tables with the same distances; about a minute)
+Run: python -m benchmarks ranking TRAIN TEST (two tables with the same distances; about a minute)
 
 Both tables are put together and cross-validated with whole references left out, so that no estimator gains by
 remembering stimuli. Error bars are standard errors clustered by reference.
@@ -8,7 +8,7 @@ remembering stimuli. Error bars are standard errors clustered by reference.
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
@@ -30,8 +30,8 @@ def clustered_error(values: np.ndarray, cluster: np.ndarray) -> float:
     return float(np.sqrt(np.sum(sums**2) * len(sums) / (len(sums) - 1)) / len(values))
 
 
-def main(paths: list[str]) -> None:
-    frame = pl.concat([read_frame(path)[0] for path in paths], how="diagonal").drop("triplet", strict=False)
+def main(options: Sequence[str]) -> None:
+    frame = pl.concat([read_frame(path)[0] for path in options], how="diagonal").drop("triplet", strict=False)
     table = Triplets.from_frame(frame)
     found = evaluate(table, estimators=ESTIMATORS, settings=Settings(folds=10))
     cluster = table.codes("ref")[1]
@@ -49,7 +49,3 @@ def main(paths: list[str]) -> None:
 
 def rank(order: dict[tuple[str, str], float], distance: str, estimator: str) -> int:
     return 1 + sum(value < order[distance, estimator] for (_, name), value in order.items() if name == estimator)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -12,9 +12,8 @@ fitted surfaces on fresh triplets. Splines are slower, and tried on a quarter of
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import Pool
@@ -25,16 +24,7 @@ from scipy.special import expit
 from twoafc import Density, Spline, Triplets
 from twoafc.evaluation import Data, Task, predictions
 from twoafc.evaluation.halves import fit_to_halves, score_halves, split_into_halves, training_matters
-from twoafc.inference import (
-    MEASURES,
-    Values,
-    bar,
-    clustering_of,
-    compare,
-    errors,
-    values_of,
-    values_per_row,
-)
+from twoafc.inference import MEASURES, Values, bar, clustering_of, compare, errors, values_of, values_per_row
 from twoafc.table import assign_folds
 
 SCORES = ("nll", "score_2afc")
@@ -110,6 +100,17 @@ PARTS = {"training": training, "references": references, "images": images, "obse
 ESTIMATORS = {"density": Density(), "spline": Spline()}
 
 
+def several(
+    rng: np.random.Generator, shape: tuple[int, int], count: int, chance: np.ndarray | None = None
+) -> np.ndarray:
+    """Numbers below `count`, different ones in each row; of hundreds, in which it does not matter, any."""
+    if count >= 200:
+        return rng.integers(count, size=shape)
+    # The largest of log chance plus Gumbel noise: a draw without replacement.
+    keys = rng.gumbel(size=(shape[0], count)) + (0 if chance is None else np.log(chance))
+    return np.argsort(-keys, axis=1)[:, : shape[1]]
+
+
 def draw(design: Design, T: int, rng: np.random.Generator, noises: Sequence[float], scale: int = 1) -> Triplets:
     """Draw a table; `scale` times as many references, images and observers as the design has."""
     columns: dict[str, np.ndarray] = {}
@@ -125,10 +126,8 @@ def draw(design: Design, T: int, rng: np.random.Generator, noises: Sequence[floa
         quirk = rng.normal(size=(2, 2, count))[:, :, ref]
     if design.images:
         count = design.images * scale
-        chance = 1 / np.arange(1, count + 1) if design.sizes == "Zipf" else np.ones(count)
-        # The three of largest log chance plus Gumbel noise: a draw without replacement.
-        keys = np.log(chance) + rng.gumbel(size=(T, count)) if count < 200 else None
-        ref, x0, x1 = np.argsort(-keys, axis=1)[:, :3].T if keys is not None else rng.integers(count, size=(3, T))
+        chance = 1 / np.arange(1, count + 1) if design.sizes == "Zipf" else None
+        ref, x0, x1 = several(rng, (T, 3), count, chance).T
         columns |= {"ref": ref, "x0": x0, "x1": x1}
         shift = 0.7 * rng.normal(size=count)[np.stack([x0, x1])]
         quirk = rng.normal(size=(2, count))[:, np.stack([x0, x1])]
@@ -148,22 +147,11 @@ def draw(design: Design, T: int, rng: np.random.Generator, noises: Sequence[floa
         M = np.full(T, design.M)
         return Triplets.from_frame({**columns, "n": rng.binomial(M, expit(logit)), "M": M})
     count, row = design.observers * scale, np.repeat(np.arange(T), design.M)
-    keys = rng.random((T, count)) if count < 200 else None
-    observer = np.argsort(keys, axis=1)[:, : design.M] if keys is not None else rng.integers(count, size=(T, design.M))
-    skill = np.exp(0.8 * rng.normal(size=count))[observer.ravel()]
+    observer = several(rng, (T, design.M), count).ravel()
+    skill = np.exp(0.8 * rng.normal(size=count))[observer]
     choice = rng.random(len(row)) < expit(skill * logit[row])
     votes = {name: values[row] for name, values in columns.items()}
-    return Triplets.from_frame({**votes, "triplet": row, "observer": observer.ravel(), "choice": choice.astype(int)})
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """One table: a difference (of a - b), its ends and p, and scores of a with their bars, by score."""
-
-    difference: np.ndarray  # (scores, 5): difference, se, low, high, p
-    fixed: np.ndarray  # (scores,): p with the noise of training left out
-    score: np.ndarray  # (scores, 4): value, se, low, high
-    truth: np.ndarray  # (scores, 2): difference and score of a on fresh triplets; NaN where training is the question
+    return Triplets.from_frame({**votes, "triplet": row, "observer": observer, "choice": choice.astype(int)})
 
 
 def surfaces(design: Design, noises: Sequence[float], seed: int) -> tuple[dict, dict]:
@@ -180,8 +168,9 @@ def surfaces(design: Design, noises: Sequence[float], seed: int) -> tuple[dict, 
     return fits, means
 
 
-def tables(design: Design, noises: Sequence[float], seeds: Sequence[int]) -> Iterator[Outcome]:
+def tables(design: Design, noises: Sequence[float], seeds: Sequence[int]) -> list[dict[str, np.ndarray]]:
     """Draw tables and judge them as `twoafc.evaluate` does."""
+    found = []
     fits, means = surfaces(design, noises, seeds[0]) if design.train is None and not design.folds else ({}, {})
     estimator = ESTIMATORS[design.estimator]
     for seed in seeds:
@@ -208,11 +197,18 @@ def tables(design: Design, noises: Sequence[float], seeds: Sequence[int]) -> Ite
                 if design.folds or training_matters(estimator, len(train), len(table)):
                     halves = score_halves(fit_to_halves(task, run, data, half), last.table, data)
                     values[name] = replace(values[name], halves=halves)
-        yield outcome(values, clustering, means)
+        found.append(outcome(values, clustering, means))
+    return found
 
 
-def outcome(values: dict[str, Values], clustering, means: dict) -> Outcome:
-    places = [MEASURES[2].index(score) for score in SCORES]
+def outcome(values: dict[str, Values], clustering, means: dict) -> dict[str, np.ndarray]:
+    """The difference of a and b, the scores of a, and their truth, by score.
+
+    - difference, shape (scores, 5): difference, se, low, high, p
+    - fixed, shape (scores,): p with the noise of training left out
+    - score, shape (scores, 4): value, se, low, high
+    - truth, shape (scores, 2): difference and score of a on fresh triplets; NaN where training is the question
+    """
     plain = {name: replace(each, halves=None) for name, each in values.items()}
     records = [{r["measure"]: r for r in compare(each, clustering, estimator="")} for each in (values, plain)]
     difference = []
@@ -226,22 +222,17 @@ def outcome(values: dict[str, Values], clustering, means: dict) -> Outcome:
         difference.append([sign * record["difference"], record["se"], *ends, record["p"]])
     error = errors(values["a"], None, clustering)["all"]
     own = []
-    for score, place in zip(SCORES, places, strict=True):
+    for score in SCORES:
+        place = MEASURES[2].index(score)
         value = float(values["a"].columns[:, place].mean())
         bars = bar(score, value, error.se[place], float(error.units[place]), skew=error.skew[place])
-        own.append([value, *(np.nan if bars[f"{score}_{end}"] is None else bars[f"{score}_{end}"] for end in BARS)])
+        ends = (bars[f"{score}_{end}"] for end in ("se", "low", "high"))
+        own.append([value, *(np.nan if end is None else end for end in ends)])
     truth = np.full((len(SCORES), 2), np.nan)
     if means:
         truth = np.stack([means["a"] - means["b"], means["a"]], axis=1)
     fixed = [np.nan if records[1][score]["p"] is None else records[1][score]["p"] for score in SCORES]
-    return Outcome(np.array(difference), np.array(fixed), np.array(own), truth)
-
-
-BARS = ("se", "low", "high")
-
-
-def batch(design: Design, noises: Sequence[float], seeds: Sequence[int]) -> list[Outcome]:
-    return list(tables(design, noises, seeds))
+    return {"difference": np.array(difference), "fixed": np.array(fixed), "score": np.array(own), "truth": truth}
 
 
 def study(design: Design, count: int, pool, *, seed: int) -> None:
@@ -253,24 +244,12 @@ def study(design: Design, count: int, pool, *, seed: int) -> None:
     power = [100 * np.nanmean(p < 0.05, axis=0) for p in (unlike["fixed"], unlike["difference"][:, :, 4])]
     difference, own = unlike["difference"], unlike["score"]
     known = np.isfinite(unlike["truth"]).all()
-    truth = (
-        unlike["truth"]
-        if known
-        else np.stack([np.nanmean(difference[:, :, 0], axis=0), np.nanmean(own[:, :, 0], axis=0)], axis=1)[None].repeat(
-            len(own), axis=0
-        )
-    )
-    covered = [
-        100 * np.nanmean((low <= target) & (target <= high), axis=0)
-        for low, high, target in (
-            (difference[:, :, 2], difference[:, :, 3], truth[:, :, 0]),
-            (own[:, :, 2], own[:, :, 3], truth[:, :, 1]),
-        )
-    ]
-    size = [
-        np.nanmean(each[:, :, 1], axis=0) / np.nanstd(each[:, :, 0] - (truth[:, :, k] if known else 0), axis=0)
-        for k, each in enumerate((difference, own))
-    ]
+    covered, size = [], []
+    for k, each in enumerate((difference, own)):
+        value, se, low, high = np.moveaxis(each, 2, 0)[:4]
+        truth = unlike["truth"][:, :, k] if known else np.nanmean(value, axis=0)
+        covered.append(100 * np.nanmean((low <= truth) & (truth <= high), axis=0))
+        size.append(np.nanmean(se, axis=0) / np.nanstd(value - truth, axis=0))
     cells = [alarms[1], alarms[0], covered[0], covered[1], size[0], size[1], power[1], power[0]]
     text = "".join(
         f"{pair[0]:9.2f}/{pair[1]:5.2f}" if k in (4, 5) else f"{pair[0]:9.1f}/{pair[1]:5.1f}"
@@ -286,12 +265,12 @@ def study(design: Design, count: int, pool, *, seed: int) -> None:
 def gather(design: Design, noises: Sequence[float], count: int, pool, seed: int) -> dict[str, np.ndarray]:
     size = SHARED if design.train is None and not design.folds else 4
     seeds = [range(start, min(start + size, seed + count)) for start in range(seed, seed + count, size)]
-    outcomes = [one for part in pool.imap(partial(batch, design, noises), seeds) for one in part]
-    return {name: np.stack([getattr(one, name) for one in outcomes]) for name in Outcome.__dataclass_fields__}
+    outcomes = [one for part in pool.imap(partial(tables, design, noises), seeds) for one in part]
+    return {name: np.stack([one[name] for one in outcomes]) for name in outcomes[0]}
 
 
-def main(arguments: Sequence[str] = ()) -> None:
-    count, part, processes = (*arguments, *("4000", "all", "2")[len(arguments) :])
+def main(options: Sequence[str]) -> None:
+    count, part, processes = (*options, *("4000", "all", "2")[len(options) :])
     print("95 % intervals and tests at 5 %; each pair is NLL / 2AFC as fitted; ± is the chance error of 5 %")
     heads = ("alarms", "(fixed)", "cover diff", "cover score", "se diff", "se score", "power", "(fixed)")
     print(f"{'':48s}{'tables':>11s}" + "".join(f"{head:>15s}" for head in heads) + f"{'s':>7s}", flush=True)
@@ -301,7 +280,3 @@ def main(arguments: Sequence[str] = ()) -> None:
                 for design in designs():
                     tables_ = int(count) if design.estimator == "density" else max(int(count) // 4, 1)
                     study(design, tables_, pool, seed=1)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -1,6 +1,6 @@
 """Whether weighted scores of chosen triplets are those of the whole population, and their intervals cover these.
 
-Run: python -m benchmarks.weights [REPLAYS] (about ten minutes with the default, 300)
+Run: python -m benchmarks weights [REPLAYS] (about ten minutes with the default, 300)
 
 A population has 20,000 triplets of 400 references with one to four votes, and two distances, a and b, one noisier than
 the other. Every replay draws a training table and a test table of about 600 triplets each, with chances that are known:
@@ -16,7 +16,6 @@ surfaces: intervals are those of `error_bars="fixed"`.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -104,7 +103,7 @@ def replay(frame: pl.DataFrame, design: str, seed: int) -> dict[str, Any]:
     return found
 
 
-def main(options: Sequence[str] = ()) -> None:
+def main(options: Sequence[str]) -> None:
     """Print bias, spread and coverage of each score, weighted and not."""
     replays = int(options[0]) if options else 300
     print(f"{replays} replays; mean error, standard deviation, and % of 95 % intervals with the truth")
@@ -122,7 +121,3 @@ def main(options: Sequence[str] = ()) -> None:
                     error = value - truth
                     cells.append(f"{measure} {error.mean():+.4f} ± {error.std():.4f}, {inside:.1f} %")
                 print(f"    {name:6} {'; '.join(cells)}")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import polars as pl
 from scipy.special import expit
@@ -18,26 +16,18 @@ PUBLISHED = np.array([1.0, 0.5, 0.0, 1.0, 0.2, 0.0, 0.5, 1.0])
 WEIGHTS = {"net": "sha256 1"}
 
 
-def world(
-    triplets: int,
-    truth: FloatArray,
-    *,
-    votes: int = 5,
-    seed: int = 0,
-    references: int = 30,
-    lapse: float = 0.02,
-) -> tuple[MeasuredChannels, FloatArray]:
+def world(triplets: int, truth: FloatArray, *, votes: int = 5, seed: int = 0) -> tuple[MeasuredChannels, FloatArray]:
     """Make a file of channels, each triplet with two pairs of its own, and the true P of its votes."""
     rng = np.random.default_rng(seed)
     C = len(truth)
     means = rng.lognormal(sigma=0.7, size=(2 * triplets, C)) * np.geomspace(0.1, 10, C)
     F = means @ (truth / np.geomspace(0.1, 10, C))
     places = rng.permutation(2 * triplets).reshape(triplets, 2)
-    P = lapse / 2 + (1 - lapse) * expit(F[places[:, 0]] - F[places[:, 1]])
+    P = 0.01 + 0.98 * expit(F[places[:, 0]] - F[places[:, 1]])
     frame = pl.DataFrame(
         {
             "triplet": [str(number) for number in range(triplets)],
-            "ref": [f"r{number}" for number in rng.integers(references, size=triplets)],
+            "ref": [f"r{number}" for number in rng.integers(30, size=triplets)],
             "n": rng.binomial(votes, P),
             "M": np.full(triplets, votes),
         }
@@ -48,10 +38,8 @@ def world(
     }
     heads = np.split(PUBLISHED / np.geomspace(0.1, 10, C), np.cumsum(LAYERS)[:-1])
     traces = np.zeros(0, dtype=np.uint64)
-    return (
-        MeasuredChannels(frame, card, traces, means.astype(np.float32), np.arange(2 * triplets), places, heads),
-        P,
-    )
+    file = MeasuredChannels(frame, card, traces, means.astype(np.float32), np.arange(2 * triplets), places, heads)
+    return file, P
 
 
 def table_of(file: MeasuredChannels) -> Triplets:
@@ -65,9 +53,3 @@ def table_of(file: MeasuredChannels) -> Triplets:
 def settings_of(file: MeasuredChannels, **changes: object) -> Heads:
     """Settings for the channels of a file."""
     return Heads("lpips_alex", tuple(file.heads), WEIGHTS, file.means, **changes)  # type: ignore[arg-type]
-
-
-def written(path: Path, file: MeasuredChannels) -> Path:
-    """Write a file."""
-    file.save(path)
-    return path

@@ -19,7 +19,6 @@ def several(
     seed: int = 0,
     references: int | None = None,
     common: float = 0.6,
-    lapse: float = 0.02,
 ) -> tuple[Triplets, FloatArray]:
     """Make a table with distances a, b, c, ..., and the true P: F is the weighted sum of their logarithms.
 
@@ -29,7 +28,7 @@ def several(
     K = len(weights)
     z = np.sqrt(common) * rng.normal(size=(2, triplets, 1)) + np.sqrt(1 - common) * rng.normal(size=(2, triplets, K))
     F = z @ np.asarray(weights, dtype=np.float64)
-    P = lapse / 2 + (1 - lapse) * expit(F[0] - F[1])
+    P = 0.01 + 0.98 * expit(F[0] - F[1])
     columns: dict[str, object] = {"n": rng.binomial(votes, P), "M": np.full(triplets, votes)}
     if references:
         columns["ref"] = [f"r{number}" for number in rng.integers(references, size=triplets)]

@@ -1,13 +1,9 @@
-"""Pools of measured triplets, simulated votes on a choice from them, and exit codes, for the tests of planning."""
+"""Pools of measured triplets, and simulated votes on a choice from them, for the tests of planning."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import polars as pl
-
-from twoafc.cli import main
 
 
 def pool(T: int = 600, references: int = 60, names: str = "ab", seed: int = 0) -> pl.DataFrame:
@@ -22,11 +18,3 @@ def judge(batch: pl.DataFrame, seed: int = 0) -> pl.DataFrame:
     p = 1 / (1 + batch["a_d1"].to_numpy() / batch["a_d0"].to_numpy())
     M = batch["votes_wanted"].to_numpy()
     return batch.with_columns(n=pl.Series(np.random.default_rng(seed).binomial(M, p)), M=pl.Series(M))
-
-
-def code_of(*arguments: Any) -> int:
-    try:
-        main([str(argument) for argument in arguments])
-    except SystemExit as end:
-        return int(end.code or 0)
-    return 0

@@ -112,13 +112,6 @@ def test_ties_count_one_half_or_go_to_x0() -> None:
     assert metrics.score_2afc(n, M, [0.5, 0.9], ties="x0") == pytest.approx((20 + 20) / 2)
 
 
-@given(tables)
-def test_2afc_score_is_the_share_of_votes_on_the_chosen_side(table: tuple[np.ndarray, ...]) -> None:
-    n, M, P = table
-    slow = [100 * (a / b if c > 0.5 else 1 - a / b if c < 0.5 else 0.5) for a, b, c in zip(n, M, P, strict=True)]
-    assert metrics.score_2afc(n, M, P) == pytest.approx(np.mean(slow), rel=1e-12)
-
-
 def test_sampled_scores_approach_their_expectation() -> None:
     rng = np.random.default_rng(0)
     M, P = rng.integers(1, 6, 200_000), rng.random(200_000)

@@ -121,16 +121,11 @@ RESULTS = {
     "null-scores": json.dumps({"card": CARD, "scores": None, "comparisons": []}),
     "surrogate": '{"card": "\\ud800"}',
 }
-SPECIAL: dict[str, Callable[[str], object]] = {
-    "pipe.csv": os.mkfifo,
-    "pipe.npz": os.mkfifo,
-    "pipe.png": os.mkfifo,
-    "device.csv": lambda name: os.symlink("/dev/zero", name),
-    "device.parquet": lambda name: os.symlink("/dev/zero", name),
-    "device.png": lambda name: os.symlink("/dev/zero", name),
-    "loop.csv": lambda name: os.symlink(name, name),
-    "folder.csv": os.mkdir,
-    "folder.png": os.mkdir,
+SPECIAL: dict[str, Callable[[Path], object]] = {
+    **dict.fromkeys(("pipe.csv", "pipe.npz", "pipe.png"), os.mkfifo),
+    **dict.fromkeys(("device.csv", "device.parquet", "device.png"), lambda path: path.symlink_to("/dev/zero")),
+    "loop.csv": lambda path: path.symlink_to(path.name),
+    **dict.fromkeys(("folder.csv", "folder.png"), os.mkdir),
 }
 
 
@@ -143,10 +138,7 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).mkdir()
         (folder / name / "scores.json").write_text(text)
     for name, make in SPECIAL.items():
-        start = os.getcwd()
-        os.chdir(folder)
-        make(name)
-        os.chdir(start)
+        make(folder / name)
     return folder
 
 

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 import twoafc
-from commands import refused
+from commands import PROGRAM, refused
 from conftest import random_table
 from twoafc.cli import COMMANDS, app, main
 from twoafc.estimators.models import SETTINGS
@@ -30,15 +30,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-PROGRAM = f"""
-import sys
-sys.path.append({str(Path(__file__).parents[1])!r})
-from drawing import plain_results
-from twoafc.cli import main
-with plain_results():
-    main(sys.argv[1:])
-"""
-"""The program `twoafc`, without figures."""
+EVALUATE = "evaluate --train train.csv --test test.csv"
+
+
+def run(command: str) -> None:
+    """Run a command in this process."""
+    main(command.split())
 
 
 @pytest.fixture
@@ -48,13 +45,13 @@ def tables(here: Path) -> Path:
     return here
 
 
-def scores(folder: str = "results") -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(Path(folder, "scores.json").read_text())
+def scores() -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(Path("results", "scores.json").read_text())
     return told
 
 
 def test_evaluate_with_a_test_table(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["evaluate", "--train", "train.csv", "--test", "test.csv", "--estimator", "density", "--out", "results"])
+    run(f"{EVALUATE} --estimator density --out results")
     said = capsys.readouterr().out
     record = next(r for r in scores()["scores"] if r["split"] == "test" and r["group"] == "all")
     assert f"{record['nll']:.4f}" in said
@@ -63,7 +60,7 @@ def test_evaluate_with_a_test_table(tables: Path, capsys: pytest.CaptureFixture[
 
 
 def test_evaluate_with_one_table_cross_validates(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["evaluate", "--train", "train.csv", "--folds", "3", "--seed", "4"])
+    run("evaluate --train train.csv --folds 3 --seed 4")
     assert "note: no test table: 3-fold cross-validation, split by triplet" in capsys.readouterr().out
     assert {r["split"] for r in scores()["scores"]} == {"train", "fold-0", "fold-1", "fold-2", "test"}
 
@@ -79,7 +76,7 @@ def test_evaluate_takes_many_distances_estimators_and_seeds(here: Path) -> None:
         "        return d0 / (d0 + d1)\n"
     )
     command = "evaluate --train t.csv --test t.csv --estimator density --estimator network --estimator mine:Mine"
-    main(f"{command} --seeds 2 --distance a --distance b --sigma 0.1 --grid-size 9 --quiet".split())
+    run(f"{command} --seeds 2 --distance a --distance b --sigma 0.1 --grid-size 9 --quiet")
     told = scores()
     assert {(r["distance"], r["estimator"]) for r in told["scores"]} == {
         (d, e) for d in "ab" for e in ("density", "network", "mine:Mine")
@@ -98,38 +95,38 @@ def test_evaluate_takes_many_distances_estimators_and_seeds(here: Path) -> None:
 def test_the_options_of_scores_reach_them(tables: Path) -> None:
     random_table(100, seed=3).to_frame().with_columns(d1="d0").write_csv("ties.csv")
     command = "evaluate --train train.csv --test ties.csv --quiet"
-    main([*command.split(), "--ties", "x0"])
+    run(f"{command} --ties x0")
     record = next(r for r in scores()["scores"] if r["split"] == "test")
     assert record["ties"] == record["triplets"] == 100
     table = twoafc.Triplets.read("ties.csv")
     assert record["score_2afc_distance"] == pytest.approx(100 * (1 - table.n / table.M).mean())
     assert scores()["card"]["tie_rule"] == "a tie counts as a choice of x0"
-    main(command.split())
+    run(command)
     assert next(r for r in scores()["scores"] if r["split"] == "test")["score_2afc_distance"] == 50
 
 
 def test_auto_is_the_default_and_says_what_it_is(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["evaluate", "--train", "train.csv", "--test", "test.csv"])
+    run(EVALUATE)
     said = capsys.readouterr().out
     assert "note: auto is a smoothing spline; in simulations its P was nearest to the truth" in said
     assert "note: the paper's density gives distance an NLL of " in said
     assert type(twoafc.load("results/models/distance-auto.npz")).__name__ == "SplineFit"
     # A setting of the density asks for the density.
-    main(["evaluate", "--train", "train.csv", "--test", "test.csv", "--sigma", "0.05", "--quiet"])
+    run(f"{EVALUATE} --sigma 0.05 --quiet")
     assert twoafc.load("results/models/distance-density.npz").settings.sigma == 0.05  # type: ignore[union-attr]
 
 
 def test_json_is_all_that_is_printed_when_asked_for(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["evaluate", "--train", "train.csv", "--test", "test.csv", "--json"])
+    run(f"{EVALUATE} --json")
     said = capsys.readouterr()
     assert json.loads(said.out) == scores()
     assert said.err == ""
 
 
 def test_query_prints_p_and_every_count(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["evaluate", "--train", "train.csv", "--test", "test.csv", "--estimator", "density", "--quiet"])
+    run(f"{EVALUATE} --estimator density --quiet")
     model = "results/models/distance-density.npz"
-    main(f"query {model} --d0 0.31 --d1 0.52 --votes 5 --observed 2 --json".split())
+    run(f"query {model} --d0 0.31 --d1 0.52 --votes 5 --observed 2 --json")
     answer = json.loads(capsys.readouterr().out)
     fit = twoafc.load(model)
     assert answer["P"] == pytest.approx(float(fit.probability(0.31, 0.52)))
@@ -138,53 +135,31 @@ def test_query_prints_p_and_every_count(tables: Path, capsys: pytest.CaptureFixt
     assert [count["observed"] for count in answer["counts"]] == [False, False, True, False, False, False]
     for count in answer["counts"]:
         assert count["nll"] == pytest.approx(twoafc.metrics.nll([count["j"]], [5], [answer["P"]]))
-    main(f"query {model} --d0 0.31 --d1 0.52 --votes 5 --observed 2".split())
+    run(f"query {model} --d0 0.31 --d1 0.52 --votes 5 --observed 2")
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(f"P = {answer['P']:.4f} ± {answer['standard_error']:.4f} (standard error)")
     (marked,) = (line for line in lines if "observed" in line)
-    assert marked.split() == [
-        "2",
-        f"{answer['counts'][2]['probability']:.4f}",
-        f"{answer['counts'][2]['nll']:.4f}",
-        "observed",
-    ]
+    second = answer["counts"][2]
+    assert marked.split() == ["2", f"{second['probability']:.4f}", f"{second['nll']:.4f}", "observed"]
 
 
 def test_query_of_a_network_has_no_standard_error(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["evaluate", "--train", "train.csv", "--test", "test.csv", "--estimator", "network", "--quiet"])
-    main(["query", "results/models/distance-network.npz", "--d0", "1", "--d1", "2", "--votes", "1"])
+    run(f"{EVALUATE} --estimator network --quiet")
+    run("query results/models/distance-network.npz --d0 1 --d1 2 --votes 1")
     first = capsys.readouterr().out.splitlines()[0]
     assert "standard error" not in first
     assert first.startswith("P = 0.")
 
 
 def test_simulate_writes_the_true_p(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(
-        [
-            "simulate",
-            "--out",
-            "t.parquet",
-            "--world",
-            "thurstone",
-            "--triplets",
-            "500",
-            "--votes",
-            "1",
-            "--votes",
-            "5",
-            "--lapse",
-            "0.1",
-            "--seed",
-            "3",
-        ]
-    )
+    run("simulate --out t.parquet --world thurstone --triplets 500 --votes 1 --votes 5 --lapse 0.1 --seed 3")
     assert capsys.readouterr().out == "500 simulated triplets of world thurstone: t.parquet\n"
     table = pl.read_parquet("t.parquet")
     assert set(table["M"]) == {1, 5}
     true = twoafc.worlds.true_probability("thurstone", table["d0"].to_numpy(), table["d1"].to_numpy(), 0.1)
     assert table["P"].to_numpy() == pytest.approx(true)
     assert table["P"].min() >= 0.05
-    main(["evaluate", "--train", "t.parquet", "--quiet"])
+    run("evaluate --train t.parquet --quiet")
 
 
 @pytest.mark.parametrize(
@@ -195,7 +170,6 @@ def test_simulate_writes_the_true_p(here: Path, capsys: pytest.CaptureFixture[st
             "evaluate --train train.csv --test bad.csv",
             "bad.csv: n must lie in [0, M]; row 0 (line 2) has n=3, M=2 (1 of 1 rows)",
         ),
-        ("evaluate --train train.csv --folds 0", "folds must lie between 2 and the number of triplets, 400; found 0"),
         ("evaluate --train train.csv --folds 1", "folds must lie between 2 and the number of triplets, 400; found 1"),
         ("evaluate --train train.csv --seeds 0", "seeds must be at least 1; found 0"),
         ("evaluate --train train.csv --seed -1", "seed must be at least 0; found -1"),
@@ -239,13 +213,6 @@ def test_a_mistake_gets_one_line(tables: Path, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize(
-    "command", ["evaluate", "evaluate --train", "evaluate --train train.csv --fold 3", "brew", "query"]
-)
-def test_a_wrong_call_gets_one_line(tables: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
-    assert refused(capsys, *command.split())
-
-
-@pytest.mark.parametrize(
     ("options", "message"),
     [
         ("--votes 0", "votes must be at least 1; found 0"),
@@ -269,7 +236,7 @@ def test_a_reader_who_leaves_is_no_error(tables: Path) -> None:
 
 def test_a_closed_or_full_standard_output(tables: Path) -> None:
     Path("plain.py").write_text(PROGRAM)
-    evaluate = f"{sys.executable} plain.py evaluate --train train.csv --test test.csv --json"
+    evaluate = f"{sys.executable} plain.py {EVALUATE} --json"
     done = subprocess.run(["bash", "-c", f"{evaluate} >&-"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert twoafc.Result.read("results").scores
@@ -290,8 +257,7 @@ def test_a_path_of_thousands_of_signs_is_shown_in_part(capsys: pytest.CaptureFix
 def test_a_users_files_are_neither_run_nor_replaced(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("csv.py", "matplotlib.py", "polars.py"):
         Path(name).write_text("raise SystemExit('the file of the user was run')")
-    command = [sys.executable, "-c", "from twoafc.cli import main; main()"]
-    command += ["evaluate", "--train", "train.csv", "--test", "test.csv"]
+    command = [sys.executable, "-c", "from twoafc.cli import main; main()", *EVALUATE.split()]
     environment = {**os.environ, "PYTHONSAFEPATH": "1"}
     assert subprocess.run(command, env=environment, capture_output=True).returncode == 0
     for folder, file in (("p", "models/precious.pt"), ("q", "train.csv"), ("r", "scores.json")):
@@ -304,7 +270,7 @@ def test_a_users_files_are_neither_run_nor_replaced(tables: Path, capsys: pytest
 
 
 def test_inputs_and_folders_of_the_user_are_not_replaced(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["demo", "--triplets", "200", "--out", "d"])
+    run("demo --triplets 200 --out d")
     capsys.readouterr()
     said = refused(capsys, *["evaluate", "--train", "d/train.csv", "--test", "d/test.csv", "--out", "d"])
     assert said == "d/train.csv lies in d, which would be replaced as a whole; name another folder"
@@ -324,7 +290,7 @@ def test_inputs_and_folders_of_the_user_are_not_replaced(tables: Path, capsys: p
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_a_narrow_terminal_gets_its_table_and_the_files_are_whole(tables: Path, encoding: str) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0", "LC_ALL": "C"}
-    command = [sys.executable, "-c", PROGRAM, *["evaluate", "--train", "train.csv", "--test", "test.csv"]]
+    command = [sys.executable, "-c", PROGRAM, *EVALUATE.split()]
     done = subprocess.run(command, env=environment, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"NLL ?" in done.stdout
@@ -335,7 +301,7 @@ def test_a_folder_behind_a_link_is_replaced_in_its_place(tables: Path) -> None:
     Path("there").mkdir()
     Path("link").symlink_to("there")
     for _ in range(2):
-        main(["evaluate", "--train", "train.csv", "--test", "test.csv", "--quiet", "--out", "link"])
+        run(f"{EVALUATE} --quiet --out link")
     assert Path("link").is_symlink()
     assert Path("there", "scores.csv").is_file()
     assert sorted(os.listdir()) == ["link", "test.csv", "there", "train.csv"]
@@ -370,14 +336,10 @@ def test_strict_takes_warnings_as_errors(capsys: pytest.CaptureFixture[str]) -> 
     table = random_table(800)
     flipped = table.to_frame().with_columns(n=table.M - table.n)
     Triplets.from_frame(flipped).write("flipped.csv")
-    with pytest.raises(SystemExit) as caught:
-        main(["evaluate", "--train", "flipped.csv", "--strict"])
-    assert caught.value.code == 2
-    told = capsys.readouterr().err
-    assert told.startswith("twoafc: --strict: train, distance: the votes are flipped (n must count x1), or ")
-    assert told.count("\n") == 1
+    told = refused(capsys, "evaluate", "--train", "flipped.csv", "--strict")
+    assert told.startswith("--strict: train, distance: the votes are flipped (n must count x1), or ")
     assert not Path("results").exists()
-    main(["evaluate", "--train", "flipped.csv"])
+    run("evaluate --train flipped.csv")
     assert "\nwarning: train, distance: the votes are flipped" in capsys.readouterr().out
 
 
@@ -400,13 +362,13 @@ def test_a_model_is_asked_for_the_chance_alone(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_commands_and_options_are_listed_in_the_order_of_the_work(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["--help"])
+    run("--help")
     shown = capsys.readouterr().out
     places = [
         shown.index(f"│ {name} ") for name in ("demo", "fetch", "measure", "check", "evaluate", "compare", "report")
     ]
     assert places == sorted(places)
-    main(["evaluate", "--help"])
+    run("evaluate --help")
     shown = capsys.readouterr().out
     places = [shown.index(f"─ {name} ─") for name in ("Data", "Method", "Comparison", "Large tables", "Output")]
     assert places == sorted(places)

@@ -29,10 +29,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def failure(capsys: pytest.CaptureFixture[str], command: str) -> str:
-    return refused(capsys, *command.split())
-
-
 def test_the_commands_take_pairs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = "evaluate --train jnd_train.csv --test jnd_test.parquet --estimator density --estimator spline --out r"
     main(command.split())
@@ -82,15 +78,13 @@ def test_one_table_is_cross_validated(here: Path, capsys: pytest.CaptureFixture[
             "evaluate --train triplets.csv --test jnd_test.parquet",
             "train and test must have rows of one kind; train has triplets, test pairs",
         ),
-        (
-            "evaluate --train both.csv",
-            "both.csv: a table has pairs (NAME_d) or triplets (NAME_d0 and NAME_d1), since n counts other votes in "
-            "each; found a_d and a_d0",
-        ),
-        (
-            "evaluate --train both.parquet",
-            "both.parquet: a table has pairs (NAME_d) or triplets (NAME_d0 and NAME_d1), since n counts other votes "
-            "in each; found a_d and a_d0",
+        *(
+            (
+                f"evaluate --train {file}",
+                f"{file}: a table has pairs (NAME_d) or triplets (NAME_d0 and NAME_d1), since n counts other votes in "
+                "each; found a_d and a_d0",
+            )
+            for file in ("both.csv", "both.parquet")
         ),
         (
             "query pairs.npz --d0 1 --d1 2 --votes 3",
@@ -110,28 +104,14 @@ def test_a_mistake_gets_one_line(here: Path, capsys: pytest.CaptureFixture[str],
     pl.DataFrame({"n": [1], "M": [2], "a_d0": [1.0], "a_d1": [2.0], "a_d": [1.0]}).write_parquet("both.parquet")
     Density().fit(world(30)["good"]).save("pairs.npz")
     Density().fit(twoafc.Triplets.read("triplets.csv")).save("triplets.npz")
-    assert failure(capsys, command) == message
+    assert refused(capsys, *command.split()) == message
     assert not Path("results").exists()
 
 
 def test_from_images_to_scores(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """BAPPS JND on disk, measured, then evaluated: the table between needs no touch."""
     trees.write_jnd(here, 12, subsets=("cnn", "traditional"))
-    main(
-        [
-            "measure",
-            "jnd",
-            "--distance",
-            "rmse",
-            "--distance",
-            "euclidean",
-            "--workers",
-            "1",
-            "--out",
-            "measured.csv",
-            "--quiet",
-        ]
-    )
+    main(["measure", "jnd", "--distance", "rmse,euclidean", "--workers", "1", "--out", "measured.csv", "--quiet"])
     main(["evaluate", "--train", "measured.csv", "--folds", "3", "--estimator", "spline", "--out", "r"])
     assert "Scores on test: 24 pairs, 72 votes" in capsys.readouterr().out
     told = json.loads(Path("r", "scores.json").read_text())

@@ -16,6 +16,7 @@ from threading import Thread
 
 import pytest
 
+from commands import PROGRAM
 from conftest import random_table
 from drawing import plain_results
 from twoafc.cli import main
@@ -23,13 +24,6 @@ from twoafc.cli.show import print_table, say
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-7]m")
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
-MAIN = """
-import sys
-from drawing import plain_results
-from twoafc.cli import main
-with plain_results():
-    main(sys.argv[1:])
-"""
 NAMES = ("lpips_with_one_ending", "lpips_with_another_ending", "[red]ssim[/red]")
 
 
@@ -60,7 +54,7 @@ class Terminal:
 
 def run(folder: Path, *arguments: str, stdout: int = subprocess.PIPE, stderr: int, **environment: str) -> str:
     kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
-    command = [sys.executable, "-c", MAIN, *arguments]
+    command = [sys.executable, "-c", PROGRAM, *arguments]
     told = kept | {"TERM": "xterm-256color", "PYTHONPATH": os.pathsep.join(sys.path)} | environment
     done = subprocess.run(command, cwd=folder, env=told, stdout=stdout, stderr=stderr, text=True, timeout=60)
     assert done.returncode == 0

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 import twoafc
-from studying import code_of
+from commands import code_of, refused
 
 
 def votes(triplets: int = 240, **noise: float) -> pl.DataFrame:
@@ -151,39 +151,31 @@ def test_what_the_limits_depend_on_is_printed_beside_the_line(
     assert "evaluations differ" not in " ".join(twoafc.gate(result, result, max_loss=1, distance=("good", "bad")).notes)
 
 
-def mistake(capsys: pytest.CaptureFixture[str], *arguments: Any) -> str:
-    assert code_of("gate", *arguments, "--max-loss", 0.1) == 2
-    return capsys.readouterr().err.strip()
-
-
-def test_mistakes(folder: Path, result: twoafc.Result, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes(folder: Path, result: twoafc.Result, capsys: pytest.CaptureFixture[str]) -> None:
     both = ("--baseline", folder, "--candidate", folder)
-    assert (
-        mistake(capsys, *both)
-        == f"twoafc: {folder} has several distances: good, alike, bad; name the baseline's (--distance)"
-    )
-    same = f"twoafc: baseline and candidate are both bad of {folder}; name two distances of it"
-    assert mistake(capsys, *both, "--distance", "bad") == same
-    unknown = f"twoafc: {folder} has no distance ssim; it has good, alike, bad"
-    assert mistake(capsys, *both, "--distance", "ssim") == unknown
-    with pytest.raises(
-        twoafc.DataError, match=r"^baseline and candidate have no estimator density in common; they share auto$"
-    ):
-        twoafc.gate(result, result, max_loss=0.1, distance=("good", "bad"), estimator="density")
-    with pytest.raises(ValueError, match=r"^max_loss must be a finite number of nats per vote; got nan$"):
-        twoafc.gate(result, result, max_loss=float("nan"))
-    with pytest.raises(ValueError, match=r"^a gate compares two distances, .*; got a, b, c$"):
-        twoafc.gate(result, result, max_loss=0.1, distance=("a", "b", "c"))
+    for distance, text in {
+        (): f"{folder} has several distances: good, alike, bad; name the baseline's (--distance)",
+        ("--distance", "bad"): f"baseline and candidate are both bad of {folder}; name two distances of it",
+        ("--distance", "ssim"): f"{folder} has no distance ssim; it has good, alike, bad",
+    }.items():
+        assert refused(capsys, *map(str, ("gate", *both, *distance, "--max-loss", 0.1))) == text
+    pair, good = {"distance": ("good", "bad")}, {"distance": "good"}
     fewer = result.replace(triplets=result.rows.filter(pl.col("triplet").cast(pl.Int64) < 200))
-    with pytest.raises(
-        twoafc.DataError,
-        match=r"^baseline and candidate must be tested on the same triplets; there are 240 in the result and 200 in "
-        r"the result, 200 of one name: evaluate both on the same test table$",
-    ):
-        twoafc.gate(result, fewer, max_loss=0.1, distance="good")
     other = result.replace(triplets=result.rows.with_columns(n=pl.col("M") - pl.col("n")))
-    with pytest.raises(twoafc.DataError, match=r"^folders are compared on the same test table; "):
-        twoafc.gate(result, other, max_loss=0.1, distance="good")
     renamed = result.replace(triplets=result.rows.with_columns(estimator=pl.lit("mine")))
-    with pytest.raises(twoafc.DataError, match=r"must be fitted by the same estimator; they share none$"):
-        twoafc.gate(result, renamed, max_loss=0.1, distance="good")
+    cases: list[tuple[twoafc.Result, dict[str, Any], str]] = [
+        (result, pair | {"estimator": "density"}, "^baseline and candidate have no estimator density in common; they "),
+        (result, {"max_loss": np.nan}, "^max_loss must be a finite number of nats per vote; got nan$"),
+        (result, {"distance": ("a", "b", "c")}, "^a gate compares two distances, .*; got a, b, c$"),
+        (
+            fewer,
+            good,
+            "^baseline and candidate must be tested on the same triplets; they share 200, and one of them "
+            "has more: evaluate both on the same test table$",
+        ),
+        (other, good, "^folders are compared on the same test table; "),
+        (renamed, good, "must be fitted by the same estimator; they share none$"),
+    ]
+    for candidate, options, text in cases:
+        with pytest.raises(ValueError, match=text):
+            twoafc.gate(result, candidate, **({"max_loss": 0.1} | options))

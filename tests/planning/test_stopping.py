@@ -13,7 +13,8 @@ import pytest
 from scipy import stats
 
 import twoafc
-from studying import code_of, judge, pool
+from commands import code_of, refused
+from studying import judge, pool
 from twoafc import planning
 from twoafc.planning import always_valid
 
@@ -65,9 +66,8 @@ def test_a_study_is_followed(batches: list[pl.DataFrame]) -> None:
     assert found.looks[-1]["se"] == pytest.approx(loss.se)
     assert found.table["weight"].to_list() == whole["weight"].to_list()
     by_choice = planning.status(batches, measure="score_2afc_distance", error_bars="fixed", folds=2)
-    names = ("score_2afc_distance_votes",)
     scores = result.frame().filter(split="test", group="all")
-    a, b = (scores.filter(distance=name)[names[0]].item() for name in "ab")
+    a, b = (scores.filter(distance=name)["score_2afc_distance_votes"].item() for name in "ab")
     assert by_choice.looks[-1]["difference"] == pytest.approx(a - b)
 
 
@@ -144,11 +144,9 @@ def test_mistakes(batches: list[pl.DataFrame], capsys: pytest.CaptureFixture[str
     ):
         with pytest.raises(ValueError, match=f"^{text}$"):
             planning.status(batches, **options)  # type: ignore[arg-type]
-    assert code_of("plan", "status") == 2
-    assert capsys.readouterr().err == "twoafc: name the tables of votes so far\n"
-    assert code_of("plan", "size", "--difference", 1) == 2
-    text = "twoafc: name a pilot (a table of votes, or a folder of results) or a world: one of them\n"
-    assert capsys.readouterr().err == text
+    assert refused(capsys, "plan", "status") == "name the tables of votes so far"
+    text = "name a pilot (a table of votes, or a folder of results) or a world: one of them"
+    assert refused(capsys, "plan", "size", "--difference", "1") == text
 
 
 def test_distances_that_always_agree_have_no_interval() -> None:

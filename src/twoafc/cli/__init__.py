@@ -24,25 +24,9 @@ app = App(
 )
 # In the order of the work; a command is imported when it is used, and imports what it needs when it runs.
 COMMANDS = (
-    "demo",
-    "plan",
-    "fetch",
-    "measure",
-    "check",
-    "evaluate",
-    "fuse",
-    "compare",
-    "gate",
-    "report",
-    "explore",
-    "failures",
-    "query",
-    "sweep",
-    "count",
-    "merge",
-    "simulate",
-    "reproduce",
-)
+    "demo", "plan", "fetch", "measure", "check", "evaluate", "fuse", "compare", "gate", "report", "explore", "failures",
+    "query", "sweep", "count", "merge", "simulate", "reproduce",
+)  # fmt: skip
 LONGEST = 300
 """Characters of a path or a word that are shown in an error; a folder that links to itself gives thousands."""
 for place, command in enumerate(COMMANDS):
@@ -51,8 +35,7 @@ for place, command in enumerate(COMMANDS):
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; a mistake gets one line on standard error and exit code 2."""
-    if sys.stdout is None or sys.stderr is None:
-        _open_streams()
+    _open_streams()
     # A terminal that has no arrows gets question marks instead of an error.
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
@@ -65,11 +48,10 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt as error:
         _fail("; ".join(["interrupted", *map(str, error.args)]), code=130)
     except UnusedCliTokensError as error:
-        names = " ".join(error.unused_tokens or [])
-        several = (
-            "several names have commas between them (--distance a,b), numbers the option each (--votes 1 --votes 3)"
+        _fail(
+            f"{' '.join(error.unused_tokens or [])}: not expected here; several names have commas between them "
+            "(--distance a,b), numbers the option each (--votes 1 --votes 3)"
         )
-        _fail(f"{names}: not expected here; {several}")
     except (CycloptsError, ValueError, OSError, ImportError) as error:
         _fail(" ".join(str(error).split()))
     finally:
@@ -81,10 +63,10 @@ def _end_threads() -> None:
     """End the program if a user's code has left threads running: Python would wait for them, maybe for ever."""
     if all(thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
         return
-    kind, error, trace = sys.exc_info()
+    error = sys.exception()
     code = error.code if isinstance(error, SystemExit) else int(error is not None)
-    if kind is not None and error is not None and not isinstance(error, SystemExit):
-        sys.excepthook(kind, error, trace)  # as Python does at its end
+    if error is not None and not isinstance(error, SystemExit):
+        sys.excepthook(type(error), error, error.__traceback__)  # as Python does at its end
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
             stream.flush()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
@@ -18,19 +18,22 @@ plan = App(
     default_parameter=Parameter(negative=""),  # the program inherits it, the page of its help does not
 )
 
-Pair = tuple[str, str] | None
+Pair = Annotated[tuple[str, str] | None, Parameter(help="The two distances, where there are more.")]
+Measure = Annotated[
+    Literal["nll", "score_2afc", "score_2afc_distance"], Parameter(help="What distances are compared by.")
+]
 Paths = tuple[Path, ...]
-HEADS = {
-    "votes_per_triplet": "votes each",
-    "triplets": "triplets",
-    "references": "references",
-    "votes": "votes",
-    "observers": "people",
-    "cost": "cost",
-    "se": "se",
-    "power": "power",
+COLUMNS = {
+    "votes_per_triplet": ("votes each", ",.0f"),
+    "triplets": ("triplets", ",.0f"),
+    "references": ("references", ",.0f"),
+    "votes": ("votes", ",.0f"),
+    "observers": ("people", ",.0f"),
+    "cost": ("cost", ",.0f"),
+    "se": ("se", ".2g"),
+    "power": ("power", ".2f"),
 }
-"""Columns of the table of studies, and their heads."""
+"""Columns of the table of studies: head and format."""
 
 
 @plan.command(sort_key=0)
@@ -43,7 +46,7 @@ def size(
     difference: float | None = None,
     se: float | None = None,
     power: float = 0.8,
-    measure: Literal["nll", "score_2afc", "score_2afc_distance"] = "nll",
+    measure: Measure = "nll",
     votes: tuple[int, ...] = (1, 2, 3, 5, 10),
     references: int | None = None,
     observers: int | None = None,
@@ -65,16 +68,12 @@ def size(
         Instead of a pilot: weber, thurstone, sqrt_noise, saturating, turning or useless, seen by two distances.
     noise
         Noise of the two distances in the world, on the logarithm.
-    pair
-        The two distances, where there are more.
     difference
         Difference to detect: nats per vote, or % of votes.
     se
         Standard error of the difference to reach, instead.
     power
         Chance to detect the difference.
-    measure
-        What distances are compared by.
     votes
         Votes on each triplet to consider, once for each.
     references
@@ -115,16 +114,10 @@ def size(
     if printed(estimate.record(), json, quiet):
         return
     if estimate.rows:
-        kept = [name for name in HEADS if estimate.rows[0].get(name) is not None]
-        rows = [[_cell(name, row[name]) for name in kept] for row in estimate.rows]
-        print_table("Studies that are large enough", [HEADS[name] for name in kept], rows)
+        known = {name: column for name, column in COLUMNS.items() if estimate.rows[0].get(name) is not None}
+        rows = [[f"{row[name]:{form}}" for name, (_, form) in known.items()] for row in estimate.rows]
+        print_table("Studies that are large enough", [head for head, _ in known.values()], rows)
     say(*estimate.variances, *(f"note: {note}" for note in estimate.notes), estimate.sentence)
-
-
-def _cell(name: str, value: Any) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.2g}" if name == "se" else f"{value:.2f}" if name == "power" else f"{value:,.0f}"
 
 
 @plan.command(sort_key=1)
@@ -204,7 +197,7 @@ def choose(
 def status(
     *judged: Path,
     pair: Pair = None,
-    measure: Literal["nll", "score_2afc", "score_2afc_distance"] = "nll",
+    measure: Measure = "nll",
     difference: float | None = None,
     estimator: str = "auto",
     out: Path | None = None,
@@ -218,10 +211,6 @@ def status(
     ----------
     judged
         Votes so far: the tables of all batches, with the columns that twoafc plan choose wrote.
-    pair
-        The two distances, where there are more.
-    measure
-        What distances are compared by.
     difference
         Difference to detect, per vote; name it before the study.
     estimator

@@ -121,34 +121,40 @@ def gate(
     if not np.isfinite(max_loss):
         raise ValueError(f"max_loss must be a finite number of nats per vote; got {max_loss}")
     ours, theirs = (given if isinstance(given, Result) else Result.read(given) for given in (baseline, candidate))
-    folders = [None if result.folder is None else os.path.realpath(result.folder) for result in (ours, theirs)]
-    if folders[0] is not None and folders[0] == folders[1]:
+    if ours.folder and theirs.folder and os.path.realpath(ours.folder) == os.path.realpath(theirs.folder):
         theirs = ours
     chosen = _distances(ours, theirs, distance)
-    _require_same_rows(ours, theirs)
     shared = shared_rows([ours] if ours is theirs else [ours, theirs])
+    table = shared.table
+    if shared.notes:  # of rows that only one of them has: the difference would not be paired
+        raise DataError(
+            f"baseline and candidate must be tested on the same {table.row}s; they share {len(table)}, and one of them "
+            "has more: evaluate both on the same test table"
+        )
     names = [shared.named(name, result) for name, result in zip(chosen, (ours, theirs), strict=True)]
     label = _estimator(shared.parts, names, estimator)
-    table = shared.table
     difference = difference_per_vote(shared, names[::-1], label, "nll")
-    about: dict[str, Any] = {
-        "max_loss": max_loss,
-        "baseline": names[0],
-        "candidate": names[1],
-        "estimator": label,
-        "triplets": len(table),
-        "votes": int(table.M.sum()),
-        "notes": [shared.description, *clustering_of(table).caveats(), *_unlike_settings(ours, theirs)],
-        "row": table.row,
-    }
-    loss = difference.mean
-    if not np.isfinite(difference.se) or difference.units <= 1:
-        # Who rules out votes which were cast has an infinite NLL: a loss, or a gain, beyond any margin.
-        beyond: dict[float, Any] = {np.inf: "fail", -np.inf: "pass"}
-        return Gate(beyond.get(loss, "undecided"), loss, None, None, None, **about)
-    _, se, low, high = difference_interval(*difference, level=2 * LIMIT - 1)
-    outcome: Any = "pass" if high < max_loss else "fail" if low > max_loss else "undecided"
-    return Gate(outcome, loss, se, low, high, **about)
+    loss, se, low, high = difference.mean, None, None, None
+    # Who rules out votes which were cast has an infinite NLL: a loss, or a gain, beyond any margin.
+    below, above = loss == -np.inf, loss == np.inf
+    if np.isfinite(difference.se):
+        loss, se, low, high = difference_interval(*difference, level=2 * LIMIT - 1)
+        below, above = high < max_loss, low > max_loss
+    return Gate(
+        "pass" if below else "fail" if above else "undecided",
+        loss,
+        se,
+        low,
+        high,
+        max_loss=max_loss,
+        baseline=names[0],
+        candidate=names[1],
+        estimator=label,
+        triplets=len(table),
+        votes=int(table.M.sum()),
+        notes=[shared.description, *clustering_of(table).caveats(), *_unlike_settings(ours, theirs)],
+        row=table.row,
+    )
 
 
 def difference_per_vote(shared: SharedRows, names: Sequence[str], estimator: str, measure: str) -> Difference:
@@ -164,16 +170,15 @@ def difference_per_vote(shared: SharedRows, names: Sequence[str], estimator: str
 
 def _distances(ours: Result, theirs: Result, asked: str | Sequence[str] | None) -> list[str]:
     """Name of the baseline's distance, and of the candidate's."""
-    given = [] if asked is None else [asked] if isinstance(asked, str) else list(asked)
+    given = [asked] if isinstance(asked, str) else list(asked or [])
     if len(given) > 2:
         raise ValueError(f"a gate compares two distances, the baseline's and the candidate's; got {', '.join(given)}")
-    both: list[str | None] = [*(given * 2 if len(given) == 1 else given or (None, None))]
     chosen = []
-    for role, result, name in zip(("baseline", "candidate"), (ours, theirs), both, strict=True):
+    for role, result, place in (("baseline", ours, 0), ("candidate", theirs, -1)):
         known = result.distances
-        if name is None and len(known) > 1:
+        if not given and len(known) > 1:
             raise DataError(f"{result.name} has several distances: {', '.join(known)}; name the {role}'s (--distance)")
-        name = known[0] if name is None else known_name(name, known)
+        name = known_name(given[place], known) if given else known[0]
         if name not in known:
             raise DataError(f"{result.name} has no distance {name}; it has {', '.join(known)}")
         chosen.append(name)
@@ -184,23 +189,10 @@ def _distances(ours: Result, theirs: Result, asked: str | Sequence[str] | None) 
 
 def _unlike_settings(ours: Result, theirs: Result) -> list[str]:
     """Name settings of two evaluations that differ: part of the loss is then theirs, and not the distance's."""
-    settings = [result.card.get("settings", {}) for result in (ours, theirs)]
-    a, b = ([f"{name} {each.get(name)}" for name in ("folds", "seeds", "seed")] for each in settings)
-    unlike = [" and ".join(pair) for pair in zip(a, b, strict=True) if pair[0] != pair[1]]
-    return [f"the evaluations differ ({', '.join(unlike)}): part of the loss may come from that"] if unlike else []
-
-
-def _require_same_rows(ours: Result, theirs: Result) -> None:
-    """Raise a DataError for results on different rows: their difference would not be paired."""
-    row = ours.row
-    if row != theirs.row:  # `shared_rows` says so
-        return
-    a, b = (set(result.rows[row].to_list()) for result in (ours, theirs))
-    if a != b:
-        raise DataError(
-            f"baseline and candidate must be tested on the same {row}s; there are {len(a)} in {ours.name} and {len(b)} "
-            f"in {theirs.name}, {len(a & b)} of one name: evaluate both on the same test table"
-        )
+    a, b = (result.card.get("settings", {}) for result in (ours, theirs))
+    names = [name for name in ("folds", "seeds", "seed") if a.get(name) != b.get(name)]
+    unlike = ", ".join(f"{name} {a.get(name)} and {name} {b.get(name)}" for name in names)
+    return [f"the evaluations differ ({unlike}): part of the loss may come from that"] if unlike else []
 
 
 def _estimator(parts: Any, names: Sequence[str], asked: str | None) -> str:

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import nctdtr, ndtr, stdtrit
 
-from twoafc.arrays import FloatArray, IntArray
+from twoafc.arrays import BoolArray, FloatArray, IntArray
 from twoafc.errors import DataError
 from twoafc.evaluation import evaluate
 from twoafc.inference import LEVEL, Record, ballots, clustering_of
@@ -58,6 +58,8 @@ BLOCKS = 40
 """References are left out in at most so many blocks, for the uncertainty of the components."""
 USUAL, USUAL_PAIRS = {"triplets": 0.2, "references": 0.0, "observers": 0.0}, 100
 """Correlations of two votes on one triplet, on one reference and of one observer that few pairs are averaged with."""
+NAMES = ("references", "triplets", "votes", "observers", "intraclass")
+"""What is printed of the components, with standard errors where there is a pilot."""
 LEAST = 1e-6
 """P is clipped this far from 0 and 1, so that no single vote dominates."""
 
@@ -109,6 +111,11 @@ class SingleVotes:
     ref: IntArray
     observer: IntArray | None
 
+    def at(self, kept: BoolArray) -> SingleVotes:
+        """Some of the votes."""
+        observer = None if self.observer is None else self.observer[kept]
+        return SingleVotes(self.v[kept], self.weight[kept], self.triplet[kept], self.ref[kept], observer)
+
 
 def single_votes(
     table: Votes,
@@ -120,11 +127,7 @@ def single_votes(
 ) -> SingleVotes:
     """Expand a table to single votes with what each adds to the difference of two distances.
 
-    Parameters
-    ----------
-    P : two arrays, shape (T,)
-        Probability of x1 by the first distance and by the second.
-    distances : two pairs of arrays (d0, d1), for ``score_2afc_distance``
+    `P` are the probabilities of x1 by the two distances, `distances` their columns, for ``score_2afc_distance``.
     """
     alpha, beta = _added(P, measure, distances, ties)
     votes = ballots(table)
@@ -215,15 +218,10 @@ def _mean_product(sums: FloatArray) -> float:
 
 def left_out(votes: SingleVotes) -> list[Components]:
     """Components without one block of references at a time, for the jackknife."""
-    _, code = np.unique(votes.ref, return_inverse=True)
-    blocks = min(int(code.max()) + 1, BLOCKS)
-    block = np.random.default_rng(0).permutation(int(code.max()) + 1)[code] % blocks
-    parts = []
-    for kept in (block != k for k in range(blocks)):
-        v, weight, triplet, ref = (column[kept] for column in (votes.v, votes.weight, votes.triplet, votes.ref))
-        observer = None if votes.observer is None else votes.observer[kept]
-        parts.append(estimate_components(SingleVotes(v, weight, triplet, ref, observer)))
-    return parts
+    references, code = np.unique(votes.ref, return_inverse=True)
+    blocks = min(len(references), BLOCKS)
+    block = np.random.default_rng(0).permutation(len(references))[code] % blocks
+    return [estimate_components(votes.at(block != k)) for k in range(blocks)]
 
 
 @dataclass(frozen=True)
@@ -268,28 +266,32 @@ class Study:
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must be at least 0; got {getattr(self, name):g}")
 
-    def numbers(self, components: Components, T: FloatArray, M: FloatArray) -> tuple[FloatArray, FloatArray | None]:
-        """References and observers of a study with T triplets of M votes; no observers where they are not known."""
-        per_reference = self.per_reference or components.per_reference
-        K = np.minimum(T, T / per_reference if self.references is None else self.references)
+    def numbers(self, components: Components, T: Any, M: Any) -> tuple[FloatArray, ...]:
+        """Triplets T, votes M on each, references K and observers J of a study; J is infinite where it is not known."""
+        T, M = np.broadcast_arrays(np.asarray(T, dtype=np.float64), np.asarray(M, dtype=np.float64))
+        K = T / (self.per_reference or components.per_reference) if self.references is None else self.references
         per_observer = self.per_observer or components.per_observer
-        if self.observers is None and per_observer is None:
-            return K, None
-        J = float(self.observers) if self.observers is not None else T * M / (per_observer or 1.0)
-        return K, np.clip(J, 1.0, T * M)
+        if self.observers is not None:
+            J = np.clip(self.observers, 1.0, T * M)
+        else:
+            J = np.full(T.shape, np.inf) if per_observer is None else np.clip(T * M / per_observer, 1.0, T * M)
+        return T, M, np.minimum(T, K), J
+
+    def cost(self, votes: Any, observers: Any) -> Any:
+        """Cost of a study with so many votes and observers; of observers that are not known there is none."""
+        people = np.where(np.isinf(observers), 0, np.ceil(observers))
+        return self.cost_per_vote * votes + self.cost_per_observer * people
 
     def standard_error(self, components: Components, T: Any, M: Any) -> FloatArray:
         """Standard error of the difference per vote with T triplets of M votes each."""
-        T, M = np.broadcast_arrays(np.asarray(T, dtype=np.float64), np.asarray(M, dtype=np.float64))
-        K, J = self.numbers(components, T, M)
+        T, M, K, J = self.numbers(components, T, M)
         variance = components.references / K + components.triplets / T + components.votes / (T * M)
-        return np.asarray(np.sqrt(variance if J is None else variance + components.observers / J))
+        return np.asarray(np.sqrt(variance + components.observers / J))
 
     def power_of(self, components: Components, T: Any, M: Any) -> FloatArray:
         """Chance that the paired test with T triplets of M votes each detects the difference."""
-        T, M = np.broadcast_arrays(np.asarray(T, dtype=np.float64), np.asarray(M, dtype=np.float64))
-        K, J = self.numbers(components, T, M)
-        freedom = np.maximum((K if J is None else np.minimum(K, J)) - 1, 1.0)
+        _, _, K, J = self.numbers(components, T, M)
+        freedom = np.maximum(np.minimum(K, J) - 1, 1.0)
         with np.errstate(divide="ignore"):
             away = np.minimum((self.difference or 0.0) / self.standard_error(components, T, M), 1e3)
         quantile = stdtrit(freedom, 0.5 + LEVEL / 2)
@@ -298,19 +300,18 @@ class Study:
         far = ndtr((away - quantile * (1 - 1 / (4 * freedom))) / np.sqrt(1 + quantile**2 / (2 * freedom)))
         return np.asarray(np.where(np.isnan(power), far, power))
 
-    def reached(self, components: Components, T: Any, M: Any) -> Any:
+    def reached(self, components: Components, T: int, M: int) -> bool:
         """Whether a study is large enough; for a test it needs two references at least, and two people if known."""
         if self.se is not None:
-            return self.standard_error(components, T, M) <= self.se
-        K, J = self.numbers(components, np.asarray(T, dtype=np.float64), np.asarray(M, dtype=np.float64))
-        enough = (K >= 2) & (J is None or np.asarray(J) >= 2)
-        return enough & (self.power_of(components, T, M) >= self.power)
+            return bool(self.standard_error(components, T, M) <= self.se)
+        _, _, K, J = self.numbers(components, T, M)
+        return bool(min(K, J) >= 2 and self.power_of(components, T, M) >= self.power)
 
     def triplets(self, components: Components, M: int) -> int | None:
         """Fewest triplets of M votes each that are enough; None where no number is."""
         if self.observers is not None and self.observers < M:
             return None
-        T = bisect_left(range(MOST + 1), True, lo=2, key=lambda T: bool(self.reached(components, T, M)))
+        T = bisect_left(range(MOST + 1), True, lo=2, key=lambda T: self.reached(components, T, M))
         return T if T <= MOST else None
 
     def row(self, components: Components, M: int) -> Record | None:
@@ -318,16 +319,14 @@ class Study:
         T = self.triplets(components, M)
         if T is None:
             return None
-        K, J = self.numbers(components, np.array(float(T)), np.array(float(M)))
-        people = None if J is None else int(np.ceil(J))
-        cost = self.cost_per_vote * T * M + self.cost_per_observer * (people or 0)
+        _, _, K, J = self.numbers(components, T, M)
         record: Record = {
             "votes_per_triplet": M,
             "triplets": T,
             "references": int(np.ceil(K)),
             "votes": T * M,
-            "observers": people,
-            "cost": cost if self.cost_per_vote or self.cost_per_observer else None,
+            "observers": None if np.isinf(J) else int(np.ceil(J)),
+            "cost": float(self.cost(T * M, J)) if self.cost_per_vote or self.cost_per_observer else None,
             "se": float(self.standard_error(components, T, M)),
         }
         return record | ({} if self.difference is None else {"power": float(self.power_of(components, T, M))})
@@ -400,8 +399,7 @@ class StudySize:
     def variances(self) -> list[str]:
         """The components of variance and the correlation of two votes on one triplet, in two sentences."""
         of = self.components
-        names = ("references", "triplets", "votes", "observers", "intraclass")
-        texts = {name: f"{getattr(of, name):.2g}{_spread(getattr(of, name), self.errors.get(name))}" for name in names}
+        texts = {name: f"{getattr(of, name):.2g}{_spread(getattr(of, name), self.errors.get(name))}" for name in NAMES}
         people = "people are not known" if of.per_observer is None else f"{texts['observers']} between people"
         return [
             f"Variance of a vote: {texts['references']} between references, {texts['triplets']} between triplets, "
@@ -434,23 +432,26 @@ class StudySize:
         study, best = self.study, self.best
         middle = best["triplets"] if best else 1000
         T, M = np.geomspace(max(middle / 8, 4), middle * 4, 60), np.linspace(1, 10, 37)
-        grid = (T[:, None], M[None, :])
-        if study.difference is None:
-            values, level = study.standard_error(self.components, *grid), study.se
+        grid = T[:, None], M
+        if study.se is None:
+            values, level, label = study.power_of(self.components, *grid), study.power, "power"
         else:
-            values, level = study.power_of(self.components, *grid), study.power
-        _, J = study.numbers(self.components, *map(np.asarray, np.broadcast_arrays(T[:, None], M[None, :])))
-        cost = study.cost_per_vote * T[:, None] * M
-        if J is not None:
-            cost = cost + study.cost_per_observer * np.ceil(J)
+            values, level = study.standard_error(self.components, *grid), study.se
+            label = f"standard error, {MEASURES[self.measure]}"
+        votes = T[:, None] * M
+        cost = study.cost(votes, study.numbers(self.components, *grid)[-1])
         figure = Figure(figsize=(COLUMN, 2.7), layout="constrained")
-        label = "power" if study.se is None else f"standard error, {MEASURES[self.measure]}"
-        assert level is not None
         study_contour(
-            T, M, values, figure.subplots(), label=label, level=level, cost=cost if cost.any() else T[:, None] * M,
+            T,
+            M,
+            values,
+            figure.subplots(),
+            label=label,
+            level=level,
+            cost=cost if cost.any() else votes,
             cost_label="cost" if cost.any() else "votes",
             best=None if best is None else (best["triplets"], best["votes_per_triplet"]),
-        )  # fmt: skip
+        )
         return figure
 
 
@@ -500,11 +501,10 @@ def size(
     if not votes or min(votes) < 1 or any(int(M) != M for M in votes):
         raise ValueError(f"votes on a triplet must be whole numbers of at least 1; got {list(votes)}")
     wanted = Study(**study)
-    notes: list[str]
-    parts: list[Components]
+    parts: list[Components] = []
+    notes: list[str] = []
     if isinstance(pilot, Components):
-        (a, b), components = pair_of(pair or ("a", "b"), None), pilot
-        parts, about, notes = [], "given", []
+        (a, b), components, about = pair_of(pair or ("a", "b"), None), pilot, "given"
     else:
         (a, b), single, about, notes = _judged(pilot, pair, measure, estimator)
         if np.all(single.ref == single.ref[0]):
@@ -532,9 +532,8 @@ def _errors(parts: Sequence[Components]) -> dict[str, float]:
     """Standard errors of the components, from those without one block of references each."""
     if not parts:
         return {}
-    names = ("references", "triplets", "votes", "observers", "intraclass")
-    values = np.array([[getattr(part, name) for name in names] for part in parts])
-    return dict(zip(names, _jackknife_error(values).tolist(), strict=True))
+    values = np.array([[getattr(part, name) for name in NAMES] for part in parts])
+    return dict(zip(NAMES, _jackknife_error(values).tolist(), strict=True))
 
 
 def _jackknife_error(values: FloatArray) -> FloatArray:

@@ -106,8 +106,7 @@ class Standing:
     def sentence(self) -> str:
         """Where the study stands, in words."""
         look, (a, b), better = self.looks[-1], self.pair, COMPARED[2][self.measure].better
-        sign = better if better * look["difference"] >= 0 else -better
-        ahead, behind = (a, b) if better * look["difference"] >= 0 else (b, a)
+        ahead, behind, sign = (a, b, better) if better * look["difference"] >= 0 else (b, a, -better)
         low, high = sorted((sign * look["low"], sign * look["high"]))
         if not math.isfinite(high - low):
             unknown = f"the difference of {a} and {b} has no known interval yet"
@@ -131,16 +130,8 @@ class Standing:
 
     def record(self) -> Record:
         """Everything but the table, as a record."""
-        return {
-            "sentence": self.sentence,
-            "decided": self.decided,
-            "remaining": self.remaining,
-            "pair": list(self.pair),
-            "measure": self.measure,
-            "difference": self.difference,
-            "looks": self.looks,
-            "notes": self.notes,
-        }
+        names = ("sentence", "decided", "remaining", "pair", "measure", "difference", "looks", "notes")
+        return {name: getattr(self, name) for name in names}
 
     def figure(self) -> Figure:
         """Draw the difference with its interval over the batches."""
