@@ -193,7 +193,7 @@ def test_a_command_imports_what_it_uses(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, "evaluate", "--train", "t.csv", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     ours = [name for name in done.stdout.split() if name.startswith("twoafc")]
-    assert len(ours) < 95
+    assert len(ours) < 90
     assert not [name for name in ours if name.split(".")[1:2] in (["measurement"], ["distances"], ["reproduce"])]
 
 
