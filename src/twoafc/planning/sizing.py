@@ -266,16 +266,14 @@ class Study:
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must be at least 0; got {getattr(self, name):g}")
 
-    def numbers(self, components: Components, T: Any, M: Any) -> tuple[FloatArray, ...]:
-        """Triplets T, votes M on each, references K and observers J of a study; J is infinite where it is not known."""
-        T, M = np.broadcast_arrays(np.asarray(T, dtype=np.float64), np.asarray(M, dtype=np.float64))
+    def numbers(self, components: Components, T: Any, M: Any) -> tuple[Any, Any]:
+        """References and observers of a study with T triplets of M votes each; infinite where people are not known."""
         K = T / (self.per_reference or components.per_reference) if self.references is None else self.references
         per_observer = self.per_observer or components.per_observer
-        if self.observers is not None:
-            J = np.clip(self.observers, 1.0, T * M)
-        else:
-            J = np.full(T.shape, np.inf) if per_observer is None else np.clip(T * M / per_observer, 1.0, T * M)
-        return T, M, np.minimum(T, K), J
+        if self.observers is None and per_observer is None:
+            return np.minimum(T, K), np.inf
+        J = T * M / (per_observer or 1.0) if self.observers is None else self.observers
+        return np.minimum(T, K), np.clip(J, 1.0, T * M)
 
     def cost(self, votes: Any, observers: Any) -> Any:
         """Cost of a study with so many votes and observers; of observers that are not known there is none."""
@@ -284,13 +282,15 @@ class Study:
 
     def standard_error(self, components: Components, T: Any, M: Any) -> FloatArray:
         """Standard error of the difference per vote with T triplets of M votes each."""
-        T, M, K, J = self.numbers(components, T, M)
+        T, M = np.asarray(T, dtype=np.float64), np.asarray(M, dtype=np.float64)
+        K, J = self.numbers(components, T, M)
         variance = components.references / K + components.triplets / T + components.votes / (T * M)
         return np.asarray(np.sqrt(variance + components.observers / J))
 
     def power_of(self, components: Components, T: Any, M: Any) -> FloatArray:
         """Chance that the paired test with T triplets of M votes each detects the difference."""
-        _, _, K, J = self.numbers(components, T, M)
+        T, M = np.asarray(T, dtype=np.float64), np.asarray(M, dtype=np.float64)
+        K, J = self.numbers(components, T, M)
         freedom = np.maximum(np.minimum(K, J) - 1, 1.0)
         with np.errstate(divide="ignore"):
             away = np.minimum((self.difference or 0.0) / self.standard_error(components, T, M), 1e3)
@@ -304,7 +304,7 @@ class Study:
         """Whether a study is large enough; for a test it needs two references at least, and two people if known."""
         if self.se is not None:
             return bool(self.standard_error(components, T, M) <= self.se)
-        _, _, K, J = self.numbers(components, T, M)
+        K, J = self.numbers(components, T, M)
         return bool(min(K, J) >= 2 and self.power_of(components, T, M) >= self.power)
 
     def triplets(self, components: Components, M: int) -> int | None:
@@ -319,7 +319,7 @@ class Study:
         T = self.triplets(components, M)
         if T is None:
             return None
-        _, _, K, J = self.numbers(components, T, M)
+        K, J = self.numbers(components, T, M)
         record: Record = {
             "votes_per_triplet": M,
             "triplets": T,
@@ -439,7 +439,7 @@ class StudySize:
             values, level = study.standard_error(self.components, *grid), study.se
             label = f"standard error, {MEASURES[self.measure]}"
         votes = T[:, None] * M
-        cost = study.cost(votes, study.numbers(self.components, *grid)[-1])
+        cost = study.cost(votes, study.numbers(self.components, *grid)[1])
         figure = Figure(figsize=(COLUMN, 2.7), layout="constrained")
         study_contour(
             T,
