@@ -87,18 +87,14 @@ def test_a_flipped_byte_is_refused_or_harmless(saved: Path, tmp_path_factory: An
     assert fit.probability(1.0, 2.0) == twoafc.load(saved).probability(1.0, 2.0)
 
 
-def test_changed_numbers_are_refused(saved: Path, tmp_path: Path) -> None:
-    with np.load(saved) as stored:
-        sums = stored["sums"] * 2
-    path = rewritten(saved, tmp_path / "model.npz", sums=sums)
-    assert refusal(path) == f"{path} was changed after it was written; its contents do not match their checksum"
-
-
-def test_changed_settings_are_refused(saved: Path, tmp_path: Path) -> None:
+def test_a_changed_model_is_refused(saved: Path, tmp_path: Path) -> None:
     card = card_of(saved)
     card["settings"]["prior"] = 1000.0
-    path = rewritten(saved, tmp_path / "model.npz", card=as_card(card))
-    assert refusal(path) == f"{path} was changed after it was written; its contents do not match their checksum"
+    with np.load(saved) as stored:
+        sums = stored["sums"] * 2
+    for changed in ({"sums": sums}, {"card": as_card(card)}):
+        path = rewritten(saved, tmp_path / "model.npz", **changed)
+        assert refusal(path) == f"{path} was changed after it was written; its contents do not match their checksum"
 
 
 def test_a_file_that_holds_no_model_of_its_kind_is_refused_in_one_line(saved: Path, tmp_path: Path) -> None:
@@ -121,10 +117,6 @@ def test_other_kinds_of_file_are_refused(saved: Path, tmp_path: Path) -> None:
         archive.writestr("card.npy", b"")
         archive.writestr("../escape.txt", b"x")
     assert refusal(path) == f"{path} is not a twoafc model; it has no card"
-    np.savez(path, card=as_card({"format": "twoafc model 99"}))
-    assert refusal(path) == (
-        f"{path} is not a twoafc model that this version reads; expected 'twoafc model 2', found 'twoafc model 99'"
-    )
     # Before settings lost sigma_along and curves were saved as surfaces are.
     np.savez(path, card=as_card(card_of(saved) | {"format": "twoafc model 1"}))
     assert refusal(path) == (

@@ -194,9 +194,10 @@ def forward(weights: Sequence[RealArray], X: RealArray) -> tuple[list[RealArray]
     """Compute what enters each layer, shape (columns, B), and the logits, shape (B,), of inputs of shape (B, 6)."""
     entering = [X.T]
     for matrix in weights[:-1]:
-        hidden = np.ones((len(matrix) + 1, len(X)), X.dtype)  # the last row stays one
+        hidden = np.empty((len(matrix) + 1, len(X)), X.dtype)
         z = np.matmul(matrix, entering[-1], out=hidden[:-1])
         np.maximum(z, SLOPE * z, out=z)
+        hidden[-1] = 1  # for the biases
         entering.append(hidden)
     return entering, (weights[-1] @ entering[-1])[0]
 

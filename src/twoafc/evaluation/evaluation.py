@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from twoafc.arrays import FloatArray, Progress
-from twoafc.diagnostics import Finding, check
+from twoafc.diagnostics import check
 from twoafc.errors import DataError
 from twoafc.estimators import AUTO, CountsEstimator, Density, Estimator, Model, Network, Spline, estimator
 from twoafc.evaluation.halves import find_noise, training_card, training_caveats, training_words, with_noise
@@ -189,7 +189,7 @@ def evaluate_tables(
         error_bars=worded(f"{method.description}; {training}{clustering.description}", train.row),
         ceiling=ceiling,
         votes=_named_votes(data.tested),
-        findings=[] if counted else _checked(data, fits.names),
+        findings=[] if counted else check(*(only(table, names) for table in data.tables.values())),
         card=card,
     )
 
@@ -346,16 +346,10 @@ def worded(text: str, row: str) -> str:
 
 def _described(data: Data, fits: Fits) -> dict[str, dict[str, Any]]:
     """The tables for the card, with all distances that were read, used or not: the explorer finds them by contents."""
-    tables = {"train": data.train} | ({} if data.test is None else {"test": data.test})
     return {
         role: describe_table(only(table, [name for name in table.distances if name not in fits.learned]))
-        for role, table in tables.items()
+        for role, table in data.tables.items()
     }
-
-
-def _checked(data: Data, names: Sequence[str]) -> list[Finding]:
-    """Check the distances that were evaluated."""
-    return check(only(data.train, names), None if data.test is None else only(data.test, names))
 
 
 def only(table: Votes, names: Sequence[str]) -> Votes:

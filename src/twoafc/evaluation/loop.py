@@ -32,6 +32,11 @@ class Data(NamedTuple):
         return self._replace(train=self.train[name], test=None if self.test is None else self.test[name])
 
     @property
+    def tables(self) -> dict[str, Votes]:
+        """The tables by their roles."""
+        return {"train": self.train} if self.test is None else {"train": self.train, "test": self.test}
+
+    @property
     def tested(self) -> Votes:
         """The table whose rows are predicted."""
         return self.train if self.test is None else self.test

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from twoafc.metrics import Ties
 from twoafc.public import public
@@ -47,8 +47,7 @@ class Settings:
         for name, least in {"seeds": 1, "seed": 0, "draws": 2}.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}; found {getattr(self, name)}")
-        for name, known in {"ties": ("half", "x0"), "error_bars": ("analytic", "fixed", "bootstrap", "refit")}.items():
-            if getattr(self, name) not in known:
-                raise ValueError(
-                    f"{name} must be {', '.join(known[:-1])} or {known[-1]}; found {getattr(self, name)!r}"
-                )
+        for name, kind in {"ties": Ties, "error_bars": ErrorBars}.items():
+            *known, last = get_args(kind)
+            if getattr(self, name) not in (*known, last):
+                raise ValueError(f"{name} must be {', '.join(known)} or {last}; found {getattr(self, name)!r}")

@@ -233,7 +233,9 @@ def sweep(
             widths = sorted(by_sigma | {chosen}, key=lambda each: each.sigma) if by_sigma else []
             todo: list[tuple[Parameter, Density]] = [("sigma", each) for each in widths]
             todo += [("grid_size", each) for each in sorted(by_grid_size, key=lambda each: each.grid_size)]
-            anew = pool.submit(_score, own, clustering, ("sigma", chosen), anew=True) if widths and not test else None
+            anew = None
+            if widths and test is None:
+                anew = pool.submit(_score, own, clustering, ("sigma", chosen), anew=True)
             found = {}
             for point, result in zip(todo, pool.map(partial(_score, own, clustering), todo), strict=True):
                 found[point] = result
