@@ -271,6 +271,14 @@ def test_where_no_study_is_large_enough_the_reason_is_said(
     assert capsys.readouterr().out.endswith(", more than 100,000,000 triplets are needed\n")
 
 
+def test_people_whose_votes_are_not_counted_vote_once_each() -> None:
+    study = Study(difference=0.1, cost_per_observer=2)
+    unknown = Components(0.01, 0.02, 0.1, observers=0.5)
+    once = Components(0.01, 0.02, 0.1, observers=0.5, per_observer=1)
+    assert study.numbers(unknown, 100, 3) == study.numbers(once, 100, 3) == (100, 300)
+    assert study.standard_error(unknown, 100, 3) == study.standard_error(once, 100, 3)
+
+
 def test_a_test_needs_two_references_and_as_many_people_as_votes() -> None:
     given = planning.Components(references=0.01, triplets=0.02, votes=0.12, per_reference=4)
     assert planning.size(given, difference=5.0).best["references"] >= 2  # type: ignore[index]
@@ -286,6 +294,16 @@ def test_studies_that_make_no_sense_are_refused() -> None:
         (table.with_columns(ref=pl.lit("one")), {}, "a pilot needs two references at least, to show how much they "),
         (Components(0.1, 0.1, 1), {"pair": ("a", "a")}, "a pair is two distances; got a, a$"),
         (Components(0.1, 0.1, 1), {"cost_per_vote": -1}, "cost_per_vote must be at least 0; got -1$"),
+        (
+            Components(0.1, 0.1, 1),
+            {"cost_per_observer": 2},
+            "cost_per_observer needs the number of people; give observers or per_observer$",
+        ),
+        (
+            twoafc.evaluate(table, estimators="spline", error_bars="fixed"),
+            {"pair": ("a", "b"), "estimator": "density"},
+            "the pilot has no estimator density; it has spline$",
+        ),
     ]
     for pilot, options, text in cases:
         with pytest.raises(ValueError, match=f"^{text}"):

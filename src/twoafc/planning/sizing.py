@@ -270,7 +270,7 @@ class Study:
         """References and observers of a study with T triplets of M votes each; infinite where people are not known."""
         K = T / (self.per_reference or components.per_reference) if self.references is None else self.references
         per_observer = self.per_observer or components.per_observer
-        if self.observers is None and per_observer is None:
+        if not (self.observers or per_observer or components.observers):
             return np.minimum(T, K), np.inf
         J = T * M / (per_observer or 1.0) if self.observers is None else self.observers
         return np.minimum(T, K), np.clip(J, 1.0, T * M)
@@ -512,6 +512,8 @@ def size(
         components, parts = estimate_components(single), left_out(single)
         if not np.any(single.v):
             raise DataError(f"{a} and {b} never differ in the pilot: their difference is known to be 0")
+    if wanted.cost_per_observer and np.isinf(wanted.numbers(components, 1, 1)[1]):
+        raise ValueError("cost_per_observer needs the number of people; give observers or per_observer")
     rows = [row for row in (wanted.row(components, M) for M in votes) if row is not None]
     by = "votes" if not rows or rows[0]["cost"] is None else "cost"
     best = min(rows, key=lambda row: row[by], default=None)
@@ -560,9 +562,14 @@ def _judged(
         table = as_votes(pilot)
         names = pair_of(list(table.distances), pair)
         pilot = evaluate(table, distances=names, estimators=estimator, error_bars="fixed")
+        estimator = "auto"
     pilot.require_triplets("a plan")
     names = pair_of(pilot.distances, pair)
-    label = estimator if estimator in pilot.estimators else pilot.estimators[0]
+    label = estimator
+    if estimator == "auto":
+        label = pilot.estimators[0]
+    elif estimator not in pilot.estimators:
+        raise DataError(f"the pilot has no estimator {estimator}; it has {', '.join(pilot.estimators)}")
     shared = shared_rows([pilot])
     outcomes = [pilot.outcome_rows(name, label) for name in names]
     table = shared.table
