@@ -82,12 +82,6 @@ def choose_distances(requested: Sequence[str] | None, *, deep: bool = True) -> t
 
     A requested distance, as for `twoafc measure`, must be available, or the error says how to get it. By default these
     are those of the paper's six that can be measured here; `deep` says whether those with a network are among them.
-
-    Examples
-    --------
-    >>> chosen, notes = choose_distances(["ssim", "rmse"])
-    >>> [(distance.heading, distance.paper) for distance in chosen], notes
-    ([('SSIM', 'ssim'), ('Euclidean (rmse)', 'euclidean')], [])
     """
     if requested is not None:
         names = [candidate.name for candidate in make_candidates(tuple(requested), "cpu", "fp32", {})]
@@ -117,13 +111,7 @@ def choose_distances(requested: Sequence[str] | None, *, deep: bool = True) -> t
 
 
 def in_paper_order(chosen: Sequence[PaperDistance]) -> list[PaperDistance]:
-    """Put distances in the order of the paper's six, with an entry for each that was not measured; others come last.
-
-    Examples
-    --------
-    >>> [distance.heading for distance in in_paper_order(choose_distances(["ssim", "ms_ssim", "rmse"])[0])]
-    ['Euclidean (rmse)', 'NLPD', 'SSIM', 'PIM', 'LPIPS', 'DISTS', 'ms_ssim']
-    """
+    """Put distances in the order of the paper's six, with an entry for each that was not measured; others come last."""
     ordered: list[PaperDistance] = []
     for paper, name in OURS.items():
         ordered += [item for item in chosen if item.paper == paper] or [PaperDistance(name, name, paper)]
