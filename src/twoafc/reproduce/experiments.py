@@ -93,12 +93,10 @@ def choose_distances(requested: Sequence[str] | None, *, deep: bool = True) -> t
         ], []
     chosen, notes = [], []
     for paper, name in OURS.items():
-        reason = ""
+        reason = "" if deep or name not in DEEP else "generated sets use those without weights"
         try:
-            if deep or name not in DEEP:
+            if not reason:
                 distance(name)
-            else:
-                reason = "generated sets use those without weights"
         except ImportError as error:
             reason = str(error)
         except DataError:
@@ -295,9 +293,8 @@ def _seconds_per_call(call: Callable[[], Any]) -> float:
 
 
 def _machine() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            processor = next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
-    except (OSError, StopIteration):
-        processor = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8", errors="replace").splitlines() if info.is_file() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    processor = models[0] if models else platform.processor() or platform.machine()
     return f"{processor}, {os.cpu_count()} cores"
