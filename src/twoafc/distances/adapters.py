@@ -46,20 +46,14 @@ LIBRARIES = ("pyiqa", "piq", "torchmetrics")
 MODULES = {"piq": "piq", "torchmetrics": "torchmetrics.functional.image"}
 RULES: dict[str, dict[str, Rule]] = {
     "piq": {
-        "ssim": Rule(similarity=True),
-        "multi_scale_ssim": Rule(similarity=True),
-        "information_weighted_ssim": Rule(similarity=True),
-        "fsim": Rule(similarity=True),
-        "vsi": Rule(similarity=True),
+        **dict.fromkeys(
+            ("ssim", "multi_scale_ssim", "information_weighted_ssim", "fsim", "vsi", "haarpsi", "dss"),
+            Rule(similarity=True),
+        ),
         # It divides its saliency by the largest of the batch.
         "srsim": Rule(similarity=True, one_by_one=True),
-        "haarpsi": Rule(similarity=True),
-        "dss": Rule(similarity=True),
-        "gmsd": Rule(),
-        "multi_scale_gmsd": Rule(),
-        "mdsi": Rule(),
-        "LPIPS": Rule(settings={"reduction": "none"}),
-        "DISTS": Rule(settings={"reduction": "none"}),
+        **dict.fromkeys(("gmsd", "multi_scale_gmsd", "mdsi"), Rule()),
+        **dict.fromkeys(("LPIPS", "DISTS"), Rule(settings={"reduction": "none"})),
     },
     "torchmetrics": {
         "structural_similarity_index_measure": Rule(similarity=True),

@@ -24,12 +24,6 @@ def in_pieces(distance: Distance, ref: Batch, x: Batch, *, least: int = 1) -> Ba
 
     Numpy arrays are converted to float64. Torch tensors keep their type and device and are processed whole. `least` is
     the smallest height and width that the distance accepts.
-
-    Examples
-    --------
-    >>> ref, x = np.zeros((2, 3, 8, 8)), np.ones((2, 3, 8, 8))
-    >>> in_pieces(lambda a, b: abs(a - b).max(axis=(1, 2, 3)), ref, x)
-    array([1., 1.])
     """
     require_pair(ref, x, least=least)
     if not isinstance(ref, np.ndarray):
@@ -46,11 +40,10 @@ def like(images: Batch, matrix: FloatArray) -> Batch:
 
 def require_pair(ref: Batch, *others: Batch, least: int = 1) -> None:
     """Raise an error unless ref and each x are batches of RGB images of one shape, with float values in [0, 1]."""
+    _require_images("ref", ref)
     for x in others:
         if isinstance(ref, np.ndarray) != isinstance(x, np.ndarray):
             raise TypeError(f"ref and x must be of one kind; got {type(ref).__name__} and {type(x).__name__}")
-    _require_images("ref", ref)
-    for x in others:
         _require_images("x", x)
         if ref.shape != x.shape:
             raise ValueError(f"ref and x must have one shape; got {tuple(ref.shape)} and {tuple(x.shape)}")

@@ -25,6 +25,9 @@ Compare = Callable[[Tensors, int, Batch, Batch], Batch]
 # devices 512 triplets, 1.6 GB for a layer of 64 channels.
 PIECE, ELSEWHERE = 4 * 3 * 64 * 64, 512 * 3 * 64 * 64
 
+# The convolution of each stage of AlexNet, its stride and its padding; a pooling precedes two of them.
+ALEXNET_STAGES = ((0, 4, 2), (3, 1, 2), (6, 1, 1), (8, 1, 1), (10, 1, 1))
+ALEXNET_POOLED = (3, 6)
 # The convolutions of each stage of VGG16; a pooling precedes every stage but the first.
 VGG16_STAGES = ((0, 2), (5, 7), (10, 12, 14), (17, 19, 21), (24, 26, 28))
 # The fire modules of each stage of SqueezeNet; a pooling precedes modules 3, 6 and 9.
@@ -121,14 +124,10 @@ class Deep:
 def alexnet(tensors: Tensors, images: Batch) -> Iterator[Batch]:
     """Yield AlexNet's five stages, from images of at least 31 x 31 pixels."""
     torch = require("torch", extra="torch")
-    images = _layer(tensors, "features.0", images, stride=4, padding=2)
-    yield images
-    images = _layer(tensors, "features.3", torch.max_pool2d(images, 3, 2), padding=2)
-    yield images
-    images = _layer(tensors, "features.6", torch.max_pool2d(images, 3, 2), padding=1)
-    yield images
-    for layer in ("features.8", "features.10"):
-        images = _layer(tensors, layer, images, padding=1)
+    for layer, stride, padding in ALEXNET_STAGES:
+        if layer in ALEXNET_POOLED:
+            images = torch.max_pool2d(images, 3, 2)
+        images = _layer(tensors, f"features.{layer}", images, stride=stride, padding=padding)
         yield images
 
 

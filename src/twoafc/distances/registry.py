@@ -12,22 +12,13 @@ from twoafc.distances.custom import Own, import_own, own
 from twoafc.distances.laplacian import nlpd, nlpd_2017, nlpd_2017_5, nlpd_rgb
 from twoafc.distances.pixelwise import euclidean, rmse
 from twoafc.distances.structural import ms_ssim, ms_ssim_3, ssim, ssim_luma
-from twoafc.distances.weights import NEEDS
 
-DISTANCES: dict[str, Distance] = {
-    "euclidean": euclidean,
-    "rmse": rmse,
-    "ssim": ssim,
-    "ssim_luma": ssim_luma,
-    "ms_ssim": ms_ssim,
-    "ms_ssim_3": ms_ssim_3,
-    "nlpd": nlpd,
-    "nlpd_rgb": nlpd_rgb,
-    "nlpd_2017": nlpd_2017,
-    "nlpd_2017_5": nlpd_2017_5,
-}
+PLAIN = (euclidean, rmse, ssim, ssim_luma, ms_ssim, ms_ssim_3, nlpd, nlpd_rgb, nlpd_2017, nlpd_2017_5)
+DISTANCES: dict[str, Distance] = {function.__name__: function for function in PLAIN}
 # Distances with a network, and the module of each.
-DEEP: dict[str, str] = {name: name.partition("_")[0] for name in NEEDS}
+DEEP: dict[str, str] = {
+    name: name.partition("_")[0] for name in ("lpips_alex", "lpips_vgg", "lpips_squeeze", "dists", "pim_1", "pim_5")
+}
 ALIASES: dict[str, str] = {"lpips": "lpips_alex", "pim": "pim_1"}
 
 

@@ -96,14 +96,12 @@ def tensors(name: str, path: Paths = None) -> Tensors:
     the folder TWOAFC_WEIGHTS, the cache of torch hub, and packages that include the file.
     """
     require("torch", extra="torch")
-    wanted = published()[name]
-    return _search(wanted, path, lambda file: read_tensors(file, wanted))
+    return _search(published()[name], path, read_tensors)
 
 
 def archive(name: str, path: Paths = None) -> bytes:
     """Read a published archive, checked by its digest; for the places to look see `tensors`."""
-    wanted = published()[name]
-    return _search(wanted, path, lambda file: read_published(file, wanted))
+    return _search(published()[name], path, read_published)
 
 
 def read_tensors(file: Path, wanted: Published) -> Tensors:
@@ -197,7 +195,7 @@ def files_in(path: Path, wanted: Published) -> tuple[str, list[Path]]:
     return str(path), sorted(files, key=lambda file: (file.name != wanted.file, file.stat().st_size, file.name))
 
 
-def _search(wanted: Published, path: Paths, read: Callable[[Path], T]) -> T:
+def _search(wanted: Published, path: Paths, read: Callable[[Path, Published], T]) -> T:
     """Read the first matching file, or raise DataError with all that was tried and what is wanted."""
     paths = [path] if isinstance(path, str | Path) else path
     tried = []
@@ -205,7 +203,7 @@ def _search(wanted: Published, path: Paths, read: Callable[[Path], T]) -> T:
         unrelated = 0
         for file in files:
             try:
-                return read(file)
+                return read(file, wanted)
             except MismatchError as mismatch:
                 if mismatch.unrelated and len(files) > 1:
                     unrelated += 1

@@ -27,7 +27,7 @@ class WorkedExample:
     #: (M + 1, G, G): p(n = j, d0, d1), a sum of kernels over triplets with n = j, and mirrored ones with n = M - j
     joint: FloatArray
     density: FloatArray  #: (G, G): p(d0, d1), their sum over j
-    conditional: FloatArray  #: (M + 1, G, G): Pr(n = j | d0, d1) (eq. 1), with the prior, which counts without data
+    conditional: FloatArray  #: (M + 1, G, G): Pr(n = j | d0, d1) (eq. 1), with a prior for where there is no data
     P: FloatArray  #: (G, G): the mean of j / M under it (eq. 2)
     #: (G, G): L(d0, d1), how well Binomial(M, P) fits the counts there (appendix C); NaN where there is no data
     log_likelihood: FloatArray

@@ -82,12 +82,6 @@ def choose_distances(requested: Sequence[str] | None, *, deep: bool = True) -> t
 
     A requested distance, as for `twoafc measure`, must be available, or the error says how to get it. By default these
     are those of the paper's six that can be measured here; `deep` says whether those with a network are among them.
-
-    Examples
-    --------
-    >>> chosen, notes = choose_distances(["ssim", "rmse"])
-    >>> [(distance.heading, distance.paper) for distance in chosen], notes
-    ([('SSIM', 'ssim'), ('Euclidean (rmse)', 'euclidean')], [])
     """
     if requested is not None:
         names = [candidate.name for candidate in make_candidates(tuple(requested), "cpu", "fp32", {})]
@@ -99,12 +93,10 @@ def choose_distances(requested: Sequence[str] | None, *, deep: bool = True) -> t
         ], []
     chosen, notes = [], []
     for paper, name in OURS.items():
-        reason = ""
+        reason = "" if deep or name not in DEEP else "generated sets use those without weights"
         try:
-            if deep or name not in DEEP:
+            if not reason:
                 distance(name)
-            else:
-                reason = "generated sets use those without weights"
         except ImportError as error:
             reason = str(error)
         except DataError:
@@ -117,13 +109,7 @@ def choose_distances(requested: Sequence[str] | None, *, deep: bool = True) -> t
 
 
 def in_paper_order(chosen: Sequence[PaperDistance]) -> list[PaperDistance]:
-    """Put distances in the order of the paper's six, with an entry for each that was not measured; others come last.
-
-    Examples
-    --------
-    >>> [distance.heading for distance in in_paper_order(choose_distances(["ssim", "ms_ssim", "rmse"])[0])]
-    ['Euclidean (rmse)', 'NLPD', 'SSIM', 'PIM', 'LPIPS', 'DISTS', 'ms_ssim']
-    """
+    """Put distances in the order of the paper's six, with an entry for each that was not measured; others come last."""
     ordered: list[PaperDistance] = []
     for paper, name in OURS.items():
         ordered += [item for item in chosen if item.paper == paper] or [PaperDistance(name, name, paper)]
@@ -307,9 +293,8 @@ def _seconds_per_call(call: Callable[[], Any]) -> float:
 
 
 def _machine() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            processor = next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
-    except (OSError, StopIteration):
-        processor = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8", errors="replace").splitlines() if info.is_file() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    processor = models[0] if models else platform.processor() or platform.machine()
     return f"{processor}, {os.cpu_count()} cores"

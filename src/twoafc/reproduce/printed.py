@@ -130,14 +130,7 @@ class DataMatch:
         return self.splits == frozenset(SPLITS)
 
     def compares(self, estimator: str, split: str, group: str = "all") -> bool:
-        """Return whether a score depends on the same data as the paper's; P is always fitted to the training set.
-
-        Examples
-        --------
-        >>> test_only = DataMatch(frozenset({"test"}))
-        >>> test_only.compares("distance", "test"), test_only.compares("density", "test")
-        (True, False)
-        """
+        """Return whether a score depends on the same data as the paper's; P is always fitted to the training set."""
         if "train" not in self.splits and (split == "train" or estimator != "distance"):
             return False
         return split == "train" or ("test" in self.splits if group in ("all", "mean") else group in self.families)

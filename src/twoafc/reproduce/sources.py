@@ -14,6 +14,7 @@ from twoafc.arrays import IntArray, Progress
 from twoafc.datasets import NO_IMAGES, TWO_AFC, Dataset, bapps_subsets, is_clic, open_bapps, open_clic
 from twoafc.errors import DataError
 from twoafc.files import replaced
+from twoafc.reproduce.printed import SETS
 from twoafc.worlds import Images, observers, photograph_triplets
 
 BAPPS_SPLITS = {"train": "train", "test": "val"}
@@ -33,15 +34,16 @@ FETCH = {
 
 def open_source(name: str, folder: Path, *, progress: Progress | None = None) -> dict[str, Dataset]:
     """Open BAPPS or CLIC 2021: those of its splits, train and test, that are present."""
-    return _open_bapps(folder, progress) if name == "bapps" else _open_clic(folder)
+    splits = _open_bapps(folder, progress) if name == "bapps" else _open_clic(folder)
+    if not splits:
+        raise DataError(f"no {SETS[name]} in {folder}; {_how_to_get(name)}")
+    return splits
 
 
 def _open_bapps(folder: Path, progress: Progress | None) -> dict[str, Dataset]:
     # The folder may also be a single split: DIR/2afc/val.
     present = {path.resolve().parent.name for path in bapps_subsets(folder)} if folder.is_dir() else set()
     splits = {split: name for split, name in BAPPS_SPLITS.items() if name in present}
-    if not splits:
-        raise DataError(f"no BAPPS in {folder}; {_how_to_get('bapps')}")
     return {split: open_bapps(folder, split=name, progress=progress) for split, name in splits.items()}
 
 
@@ -50,8 +52,6 @@ def _open_clic(folder: Path) -> dict[str, Dataset]:
     files = {split: next(filter(None, answers)) for split, answers in found.items() if any(answers)}
     if not files and (file := _only_answers(folder)):
         files = {"test": file}
-    if not files:
-        raise DataError(f"no CLIC 2021 in {folder}; {_how_to_get('clic')}")
     return {split: _open_answers(file) for split, file in files.items()}
 
 

@@ -44,14 +44,6 @@ MEASURES = {
     "score_2afc": "2AFC % ↑",
     "score_2afc_distance": "2AFC % ↑",
 }
-FAMILIES = {
-    "traditional": "Traditional",
-    "cnn": "CNN",
-    "color": "Color",
-    "deblur": "Deblur",
-    "frameinterp": "Frame interp.",
-    "superres": "Super resolution",
-}
 POOLED = {"mean": "Mean of families", "all": "All triplets"}
 DIGITS = {"nll": ".3f", "nll_simulated": ".3f"}
 """Formats of measures whose errors are smaller than the last digit that the paper prints."""
@@ -238,7 +230,7 @@ def family_table(scores: Sequence[Record], chosen: Sequence[PaperDistance], matc
         f"The paper's text prints the numbers of triplets under the wrong names [{slip_number('counts')}].",
         *match.warnings,
     )
-    columns = (*(FAMILIES[name] for name in table["columns"]), *POOLED.values())
+    columns = (*table["headings"], *POOLED.values())
     labels = ("Distance", "Measure")
     return PaperTable("by-distortion", table["where"], table["caption"], labels, columns, tuple(rows), notes)
 

@@ -104,20 +104,8 @@ def colour_shift(images: Images, strength: Images, rng: np.random.Generator) -> 
     return np.asarray(images + 0.25 * strength * colour / np.linalg.norm(colour, axis=1, keepdims=True))
 
 
-DISTORTIONS: dict[str, Distortion] = {
-    "blur": blur,
-    "downsample": downsample,
-    "shift": shift,
-    "warp": warp,
-    "noise": noise,
-    "chroma_noise": chroma_noise,
-    "jpeg": jpeg,
-    "posterise": posterise,
-    "brightness": brightness,
-    "contrast": contrast,
-    "gamma": gamma,
-    "colour_shift": colour_shift,
-}
+ALL = (blur, downsample, shift, warp, noise, chroma_noise, jpeg, posterise, brightness, contrast, gamma, colour_shift)
+DISTORTIONS: dict[str, Distortion] = {distortion.__name__: distortion for distortion in ALL}
 
 
 def distort(name: str, images: Images, strength: ArrayLike, *, seed: int | np.random.Generator = 0) -> Images:

@@ -58,12 +58,7 @@ def useless(d0: FloatArray, d1: FloatArray) -> FloatArray:
 
 
 WORLDS: dict[str, Callable[[FloatArray, FloatArray], FloatArray]] = {
-    "weber": weber,
-    "thurstone": thurstone,
-    "sqrt_noise": sqrt_noise,
-    "saturating": saturating,
-    "turning": turning,
-    "useless": useless,
+    world.__name__: world for world in (weber, thurstone, sqrt_noise, saturating, turning, useless)
 }
 
 
