@@ -168,7 +168,7 @@ def test_spark_says_why_it_does_not_start(frame: pl.DataFrame) -> None:
     told += "main(['count', 'a.parquet', '--engine', 'spark', '--out', 'c'])"
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", told], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("twoafc: spark did not start: ")
+    assert done.stderr.startswith("twoafc: spark did not start; is Java installed? ")
     assert done.stderr.count("\n") == 1
     assert not Path("c").exists()
 

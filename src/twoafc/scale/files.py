@@ -265,7 +265,14 @@ def _spark_frame(parts: Sequence[str], schemas: Schemas, columns: Columns) -> An
             raise DataError(f"{part}: spark passes over files whose names begin with _ or .; rename it")
         if not is_remote(part) and ":" in os.path.abspath(part):
             raise DataError(f"{part}: spark cannot read a file with a colon in its path; rename it")
-    session = sql.SparkSession.getActiveSession() or _started(sql)
+    # Spark would print what it raises, and its virtual machine much else.
+    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
+    builder = sql.SparkSession.builder.appName("twoafc").config("spark.ui.showConsoleProgress", "false")
+    try:
+        with unprinted():
+            session = sql.SparkSession.getActiveSession() or builder.getOrCreate()
+    except Exception as error:
+        raise DataError(f"spark did not start; is Java installed? {first_line(error)}") from error
     frames = []
     for alike in _alike(parts, schemas, columns):
         escaped = (re.sub(r"([][{}*?\\])", r"\\\1", os.path.abspath(part)) for part in alike)
@@ -273,21 +280,6 @@ def _spark_frame(parts: Sequence[str], schemas: Schemas, columns: Columns) -> An
         frame = session.read.parquet(*paths)
         frames.append(frame if columns is None else spark_selected(frame, columns))
     return reduce(lambda one, other: one.union(other), frames)
-
-
-def _started(sql: Any) -> Any:
-    """Start a local Spark session; what its virtual machine prints goes to a temporary file: errors are raised."""
-    builder = sql.SparkSession.builder.appName("twoafc").config("spark.ui.showConsoleProgress", "false")
-    # Spark would print what it raises.
-    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
-    with unprinted() as unseen:
-        try:
-            return builder.getOrCreate()
-        # Spark has printed the reason, most often that there is no Java.
-        except Exception as error:
-            unseen.seek(0)
-            lines = unseen.read().decode(errors="replace").strip().splitlines() or [str(error)]
-            raise OSError(f"spark did not start: {lines[0].strip()}") from error
 
 
 def spark_selected(frame: Any, columns: Sequence[str]) -> Any:
@@ -350,8 +342,6 @@ def open_frame(engine: str, parts: Sequence[str], schemas: Schemas, columns: Col
             for part in parts:
                 open_frame(engine, [part], schemas, columns)
             raise DataError(f"{engine} cannot read {listed(parts)} together: {first_line(error)}") from error
-        if isinstance(error, OSError) and str(error).startswith("spark did not start"):
-            raise
         raise DataError(f"{parts[0]}: {engine} cannot read it: {first_line(error)}") from error
 
 
