@@ -1,4 +1,4 @@
-"""The files of a table: listed from paths and patterns, inspected, and opened by polars, DuckDB, Dask or Spark."""
+"""A table that is counted: its files, listed and inspected, and opened by polars, DuckDB, Dask or Spark, or a frame."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from itertools import islice
 from pathlib import Path
@@ -20,7 +21,18 @@ import polars as pl
 
 from twoafc.errors import DataError, naming, require
 from twoafc.files import reading_csv, reading_parquet, require_file, unprinted
-from twoafc.table import ANSWERS, LABELS, READABLE, all_named, csv_header, open_csv
+from twoafc.scale.program import Pairs, identifying
+from twoafc.table import (
+    ANSWERS,
+    LABELS,
+    READABLE,
+    Votes,
+    all_named,
+    csv_header,
+    distance_columns,
+    open_csv,
+    says_votes,
+)
 
 Schemas = Mapping[str, Mapping[str, pl.DataType | None]]
 """Columns of each file, with their types where the file has them."""
@@ -349,3 +361,123 @@ def listed(parts: Sequence[str]) -> str:
     """Name the first of some files, and the number of others."""
     more = len(parts) - 1
     return parts[0] + (f" and {more} other{'s' * (more > 1)}" if more else "")
+
+
+# A table in files, or a frame.
+
+
+@dataclass(frozen=True)
+class Input:
+    """A table of votes and distances, not yet read."""
+
+    engine: str  # what reads it
+    frame: Any  # a lazy frame of narwhals, with the columns that are needed
+    known: Mapping[str, str]  # those columns, with their names in the frame
+    pairs: Pairs  # the columns of each distance
+    parts: list[str]  # the files; none where a frame was given
+    schemas: Schemas  # of the local files
+    keep_refs: bool
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are needed, by their names in the files."""
+        return list(self.known)
+
+    @property
+    def known_pairs(self) -> Pairs:
+        """The distances, by the names of their columns in the frame."""
+        return {name: (self.known[d0], self.known[d1]) for name, (d0, d1) in self.pairs.items()}
+
+    @property
+    def holds_votes(self) -> bool:
+        """Whether rows are single votes."""
+        return "choice" in self.columns
+
+    @property
+    def named(self) -> str:
+        """The files in a few words, or "the table"."""
+        return listed(self.parts) if self.parts else "the table"
+
+    def error(self, rule: str) -> DataError:
+        """Return the error for a broken rule, with the files if there are any."""
+        return DataError(f"{self.named}: {rule}" if self.parts else rule)
+
+
+def open_table(source: Any, engine: str | None, distances: Sequence[str] | None, keep_refs: bool) -> Input:
+    """Open files, or take a frame of any library that narwhals supports."""
+    if engine is not None and engine not in ENGINES:
+        raise ValueError(f"no engine {engine!r}; there are {', '.join(ENGINES)}")
+    if isinstance(source, str | os.PathLike | list | tuple):
+        return _open_files(source, engine or "polars", distances, keep_refs)
+    if isinstance(source, Votes):
+        source = source.to_frame()
+    try:
+        frame: Any = nw.from_native(pl.DataFrame(source) if isinstance(source, Mapping) else source)
+    except TypeError as error:
+        kind = type(source).__name__
+        raise TypeError(f"a table must be a path, a pattern, a list of paths or a frame; found {kind}") from error
+    if engine is not None:
+        raise ValueError("the engine is chosen for files only; a frame is counted by its own")
+    for name in frame.columns:
+        if not isinstance(name, str):
+            raise DataError(f"names of columns must be text; found {name!r}")
+    if isinstance(frame, nw.DataFrame):
+        frame = nw.from_native(frame.to_polars().lazy())
+    schema = frame.collect_schema()
+    columns, pairs = _needed(schema.names(), distances, keep_refs)
+    native = nw.to_native(frame)
+    for name in columns:
+        if (name in LABELS or not isinstance(native, pl.LazyFrame)) and (rule := broken_kind(name, schema[name])):
+            raise DataError(f"{rule}; the column has type {schema[name]}")
+    if isinstance(native, pl.LazyFrame):
+        kind, frame = "polars", nw.from_native(as_numbers(native.select(columns)))
+    elif frame.implementation.is_spark_like():
+        kind, frame = "spark", nw.from_native(spark_selected(native, columns)).lazy()
+    else:
+        kind = frame.implementation.name.lower()
+    known = engine_names(kind, columns)
+    return Input(kind, frame.select(*known.values()), known, pairs, [], {}, keep_refs)
+
+
+def _open_files(source: Any, engine: str, distances: Sequence[str] | None, keep_refs: bool) -> Input:
+    parts = find_parts(source)
+    if engine != "polars" and not is_parquet(parts[0]):
+        raise DataError(f"{engine} reads Parquet; found {parts[0]}: CSV is read by polars, so leave the engine out")
+    by_part = schemas(parts)
+    # The columns of the part that has most; a part that lacks one is refused.
+    most = max(by_part, key=lambda part: len(by_part[part])) if by_part else parts[0]
+    names = list(by_part[most]) if by_part else open_frame(engine, parts, by_part, None).collect_schema().names()
+    with naming(most):
+        columns, pairs = _needed(names, distances, keep_refs)
+    check_alike(by_part, columns)
+    known = engine_names(engine, columns)
+    frame = open_frame(engine, parts, by_part, columns).select(*known.values())
+    if engine == "polars":
+        frame = nw.from_native(as_numbers(nw.to_native(frame)))
+    return Input(engine, frame, known, pairs, parts, by_part, keep_refs)
+
+
+def _needed(columns: list[str], distances: Sequence[str] | None, keep_refs: bool) -> tuple[list[str], Pairs]:
+    """Find the columns that counting needs, and those of each distance."""
+    pairs = {name: (c[0], c[1]) for name, c in distance_columns(columns).items() if len(c) == 2}
+    votes = says_votes(columns)
+    if not pairs and distance_columns(columns):
+        raise DataError("only tables of triplets can be counted; this one has pairs")
+    if not pairs:
+        raise DataError(
+            f"no distance in the table; expected columns d0 and d1, or NAME_d0 and NAME_d1; found {', '.join(columns)}"
+        )
+    if "weight" in columns:
+        raise DataError("counts have no weights; the table has a column weight: evaluate the table itself, or drop it")
+    if distances is not None and not list(distances):
+        raise ValueError(f"name a distance to count, or leave the choice open; the table has {', '.join(pairs)}")
+    for name in distances or ():
+        if name not in pairs:
+            raise DataError(f"no distance {name!r} in the table; it has {', '.join(pairs)}")
+    pairs = {name: pair for name, pair in pairs.items() if distances is None or name in distances}
+    if keep_refs and "ref" not in columns:
+        raise DataError(f"keeping refs requires a column ref; found {', '.join(columns)}")
+    kept = ["group"] if "group" in columns else []
+    kept += identifying(columns) if votes else []
+    kept += ["ref"] if keep_refs and "ref" not in kept else []
+    return [*(["choice"] if votes else ["n", "M"]), *kept, *(name for pair in pairs.values() for name in pair)], pairs
