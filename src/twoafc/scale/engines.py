@@ -22,7 +22,6 @@ from twoafc.files import quiet_polars, reading_csv, reading_parquet
 from twoafc.scale.dense import count_densely
 from twoafc.scale.files import (
     Input,
-    as_numbers,
     fingerprints,
     first_line,
     is_bare,
@@ -169,14 +168,12 @@ def _by_program(table: Input, name: str, lattice: Lattice) -> Tally:
 
 def _densely(table: Input, lattice: Lattice, rows: int | None, progress: Progress | None) -> dict[str, Tally]:
     """Count all distances in one pass of polars; if references are kept, a first pass lists them."""
-    plain = [pl.col(name).cast(pl.String) if name in LABELS else name for name in table.columns]
     local = [part for part in table.schemas if not is_bare(part)]
     # Sample the first, the middle and the last part with rows: days and sites differ.
     some = sorted({0, len(local) // 2, len(local) - 1}) if local else []
     frame = nw.to_native(table.frame)
-    heads = [as_numbers(polars_frame([local[place]], table.schemas, table.columns)) for place in some] or [frame]
-    sample = pl.concat([head.select(plain).head(SAMPLE).collect() for head in heads], how="vertical_relaxed")
-    frame = frame.select(plain)
+    heads = [polars_frame([local[place]], table.schemas, table.columns) for place in some] or [frame]
+    sample = pl.concat([head.head(SAMPLE).collect() for head in heads], how="vertical_relaxed")
     refs = None
     if table.keep_refs:
         refs = _digests(frame.select(pl.col("ref").unique()).collect(engine="streaming")["ref"])

@@ -224,28 +224,25 @@ def polars_csv(path: str, **scan: Any) -> pl.LazyFrame:
 
 
 def as_numbers(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """Convert columns of text that should be numbers; choices may be words."""
-    texts = [name for name, kind in frame.collect_schema().items() if kind == pl.String and name not in LABELS]
+    """Convert labels to text, and columns of text that should be numbers to numbers; choices may be words."""
+    kinds = frame.collect_schema()
+    labels = [pl.col(name).cast(pl.String) for name in kinds if name in LABELS]
+    texts = [name for name, kind in kinds.items() if kind == pl.String and name not in LABELS]
     words = pl.col("choice").str.strip_chars().str.to_lowercase().replace(ANSWERS)
     numbers = (words if name == "choice" else pl.col(name).str.strip_chars() for name in texts)
-    return frame.with_columns(expression.cast(pl.Float64, strict=False) for expression in numbers)
+    return frame.with_columns(*labels, *(expression.cast(pl.Float64, strict=False) for expression in numbers))
 
 
 def polars_frame(parts: Sequence[str], schemas: Schemas, columns: Columns) -> pl.LazyFrame:
     """Read the parts with polars."""
-    if not is_parquet(parts[0]):
-        read = (polars_csv(part, glob=is_remote(part)) for part in parts)
-        return pl.concat(frame if columns is None else frame.select(columns) for frame in read)
-    # In the names of local files a bracket or a star is no pattern; columns that only some parts have are not needed.
-    options: dict[str, Any] = {"glob": any(map(is_remote, parts)), "hive_partitioning": False}
-    options["extra_columns"] = "ignore"
-    if columns is None:
-        return pl.scan_parquet(list(parts), **options)
-    frames = [pl.scan_parquet(alike, **options).select(columns) for alike in _alike(parts, schemas, columns)]
-    if len(frames) == 1:
-        return frames[0]
-    kinds = [pl.col(name).cast(pl.String if name in LABELS else pl.Float64) for name in columns]
-    return pl.concat(frame.select(kinds) for frame in frames)
+    if is_parquet(parts[0]):
+        # In the names of local files a bracket or a star is no pattern; columns that some parts have are not needed.
+        options: dict[str, Any] = {"glob": any(map(is_remote, parts)), "hive_partitioning": False}
+        read = [pl.scan_parquet(alike, extra_columns="ignore", **options) for alike in _alike(parts, schemas, columns)]
+    else:
+        read = [polars_csv(part, glob=is_remote(part)) for part in parts]
+    frames = [as_numbers(frame if columns is None else frame.select(columns)) for frame in read]
+    return pl.concat(frames, how="vertical_relaxed")
 
 
 def _duckdb_frame(parts: Sequence[str], schemas: Schemas, columns: Columns) -> Any:
@@ -452,8 +449,6 @@ def _open_files(source: Any, engine: str, distances: Sequence[str] | None, keep_
     check_alike(by_part, columns)
     known = engine_names(engine, columns)
     frame = open_frame(engine, parts, by_part, columns).select(*known.values())
-    if engine == "polars":
-        frame = nw.from_native(as_numbers(nw.to_native(frame)))
     return Input(engine, frame, known, pairs, parts, by_part, keep_refs)
 
 
