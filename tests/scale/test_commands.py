@@ -13,7 +13,7 @@ from drawing import plain_results
 from twoafc import worlds
 from twoafc.cli import main
 from twoafc.errors import DataError
-from twoafc.scale import sources
+from twoafc.scale import engines
 from twoafc.table import Triplets
 
 
@@ -81,7 +81,7 @@ def test_counts_on_file_take_the_place_of_tables(folder: Path) -> None:
 
 
 def test_a_large_table_is_counted_and_the_reader_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "MOST_ROWS", 4000)
+    monkeypatch.setattr(engines, "MOST_ROWS", 4000)
     evaluate("--train", "votes-*.parquet", "--test", "test.parquet", "--out", "large")
     assert not (folder / "large" / "triplets.parquet").exists()
     assert scores("large")["card"]["notes"][0] == (
@@ -97,7 +97,7 @@ def test_a_single_table_is_cross_validated_from_its_counts(folder: Path, monkeyp
     assert one["test", "all"]["triplets"] == 4500
     assert one["test", "all"]["nll"] == pytest.approx(other["test", "all"]["nll"], abs=0.01)
     assert scores("counted")["card"]["settings"]["folds"] == 5
-    monkeypatch.setattr(sources, "MOST_ROWS", 4000)
+    monkeypatch.setattr(engines, "MOST_ROWS", 4000)
     evaluate("--train", "votes-*.parquet", "--folds", "3", "--out", "large")
     assert [r["split"] for r in scores("large")["scores"] if r["group"] == "all"] == [
         "train",

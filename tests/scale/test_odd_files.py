@@ -14,7 +14,7 @@ import pytest
 from conftest import random_table
 from counting import ODD, plainly, refusal, tally
 from twoafc import Settings, count, evaluate
-from twoafc.scale import ENGINES, engines, fingerprints
+from twoafc.scale import ENGINES, fingerprints, program
 from twoafc.table import Triplets
 
 # Dask, of pandas that is newer than it.
@@ -158,7 +158,7 @@ def test_counting_that_fails_names_the_files(frame: pl.DataFrame, monkeypatch: p
     def fail(*_: Any) -> None:
         raise RuntimeError("the line is down")
 
-    monkeypatch.setattr(engines, "summed", fail)
+    monkeypatch.setattr(program, "summed", fail)
     assert refusal("a.parquet") == "polars could not count a.parquet: the line is down"
 
 
@@ -168,7 +168,7 @@ def test_spark_says_why_it_does_not_start(frame: pl.DataFrame) -> None:
     told += "main(['count', 'a.parquet', '--engine', 'spark', '--out', 'c'])"
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", told], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("twoafc: spark did not start: ")
+    assert done.stderr.startswith("twoafc: spark did not start; is Java installed? ")
     assert done.stderr.count("\n") == 1
     assert not Path("c").exists()
 

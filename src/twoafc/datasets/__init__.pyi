@@ -11,5 +11,5 @@ from .dataset import note_missing as note_missing
 from .layouts import open_dataset as open_dataset
 from .layouts import options_of as options_of
 from .nights import open_nights as open_nights
-from .quadruples import read_quadruples as read_quadruples
 from .table import open_table as open_table
+from .table import read_quadruples as read_quadruples

@@ -1,3 +1,5 @@
+from .engines import Counting as Counting
+from .engines import Source as Source
 from .engines import count as count
 from .files import ENGINES as ENGINES
 from .files import find_parts as find_parts
@@ -13,5 +15,3 @@ from .merging import load_counts as load_counts
 from .merging import merge as merge
 from .merging import merge_files as merge_files
 from .merging import share_votes as share_votes
-from .sources import Counting as Counting
-from .sources import Source as Source

@@ -1,4 +1,4 @@
-"""`count`: a table of any size to counts, read by polars, DuckDB, Dask or Spark.
+"""`count`: a table of any size to counts, read by polars, DuckDB, Dask or Spark; and the tables that commands name.
 
 How one row is counted: an engine reads it (`files.py`). Its distances fall into bins of the lattice (`lattice.py`), and
 its bins, sign of d0 - d1, n, M, group and reference make up its cell. The cell's count grows by one: in an array if
@@ -23,27 +23,22 @@ from twoafc.errors import DataError, naming
 from twoafc.files import quiet_polars, reading_csv, reading_parquet
 from twoafc.scale.dense import count_densely
 from twoafc.scale.files import (
-    ENGINES,
-    Schemas,
-    as_numbers,
-    broken_kind,
-    check_alike,
-    engine_names,
+    Input,
     find_parts,
     fingerprints,
     first_line,
     is_bare,
     is_parquet,
     is_remote,
-    listed,
+    matching,
     open_frame,
+    open_table,
     polars_csv,
     polars_frame,
     rows_in,
-    schemas,
-    spark_selected,
 )
-from twoafc.scale.lattice import KEY, REF_KEY, TRIPLETS, UNIDENTIFIED, VOTES, Counts, Lattice, summed
+from twoafc.scale.lattice import TRIPLETS, UNIDENTIFIED, VOTES, Counts, Lattice
+from twoafc.scale.merging import load_counts
 from twoafc.scale.program import (
     Pairs,
     Tally,
@@ -60,18 +55,20 @@ from twoafc.scale.program import (
 from twoafc.table import (
     LABELS,
     RESERVED_GROUPS,
-    Votes,
     Where,
     choices_of,
     counts_of,
-    distance_columns,
     finite_column,
     labels_of,
     refuse,
     row_name,
-    says_votes,
 )
 
+COUNTS = ".npz"
+MOST_ROWS = 4_000_000
+"""A table of more rows is counted instead of read, since it would take some gigabytes."""
+ROW_BYTES = 50
+"""Bytes of a row of text, roughly."""
 SAMPLE = 100_000
 SLICE = 1_000_000
 """Rows that are checked together."""
@@ -121,10 +118,11 @@ def count(
     >>> count(table)
     {'ssim': Counts(ssim: 2 triplets, 7 votes, 2 cells, 128 bins per octave)}
     """
-    table = _open(source, engine, distances, Lattice(per_octave), keep_refs)
+    lattice = Lattice(per_octave)
+    table = open_table(source, engine, distances, keep_refs)
     with quiet_polars(table.named):
         try:
-            return _count(table, progress)
+            return _count(table, lattice, progress)
         except (DataError, ImportError, MemoryError):
             raise
         # Engines raise errors of many kinds if a part cannot be read; look for that part.
@@ -135,21 +133,28 @@ def count(
             raise DataError(f"{table.engine} could not count {table.named}: {first_line(error)}") from error
 
 
-def _count(table: Input, progress: Progress | None) -> dict[str, Counts]:
+def _count(table: Input, lattice: Lattice, progress: Progress | None) -> dict[str, Counts]:
     """Count every distance of a table, and check that all rows were counted."""
     rows = rows_in(table.parts) if table.parts else None
     # The quick pass is by polars, of rows that are triplets already.
-    dense = table.count_densely(rows, progress) if table.engine == "polars" and not table.holds_votes else {}
+    is_quick = table.engine == "polars" and not table.holds_votes
+    dense = _densely(table, lattice, rows, progress) if is_quick else {}
+    files, kind = fingerprints(table.parts), TRIPLETS
+    if table.holds_votes:
+        kind = VOTES if identifying(table.columns) else UNIDENTIFIED
     by_name = {}
     for name in table.pairs:
-        tally = dense.pop(name) if name in dense else table.count_by_program(name)
+        tally = dense.pop(name) if name in dense else _by_program(table, name, lattice)
         if tally.cells.is_empty():
             raise table.error("the table has no rows")
         if not tally.lawful:
             _check_parts(table)
             _check_frame(table)
             raise table.error(unlike_votes(table.frame, table.columns, table.known_pairs))
-        counts = by_name[name] = _counts(name, tally, table)
+        cells, groups = tally.numbered
+        ends = (tally.ends[0] + 0.0, tally.ends[1] + 0.0)  # never -0.0
+        counts = Counts(name, lattice, cells, tally.histogram, ends, groups, (), files, (kind,))
+        by_name[name] = counts
         seen = counts.votes if table.holds_votes else counts.triplets
         # An engine may skip files that it takes for its own metadata.
         if rows is not None and seen != rows:
@@ -159,17 +164,30 @@ def _count(table: Input, progress: Progress | None) -> dict[str, Counts]:
     return by_name
 
 
-def _counts(name: str, tally: Tally, table: Input) -> Counts:
-    """Number the groups, and add up the cells with the same key."""
-    cells, groups = tally.cells.with_columns(group=pl.lit(0, dtype=pl.Int32)), ()
-    if "group" in tally.cells.columns:
-        groups = tuple(sorted(tally.cells["group"].unique()))
-        number = pl.col("group").replace_strict(groups, range(len(groups)), return_dtype=pl.Int32)
-        cells = tally.cells.with_columns(number)
-    key = REF_KEY if "ref" in cells.columns else KEY
-    ends = (tally.ends[0] + 0.0, tally.ends[1] + 0.0)  # never -0.0
-    files, kinds = fingerprints(table.parts), (table.kind,)
-    return Counts(name, table.lattice, summed(key, cells), tally.histogram, ends, groups, (), files, kinds)
+def _by_program(table: Input, name: str, lattice: Lattice) -> Tally:
+    """Count one distance by the program that every engine runs."""
+    by = [label for label in ("group", "ref") if label in table.columns and (table.keep_refs or label != "ref")]
+    frame = merged_votes(table.frame, table.columns, table.known_pairs) if table.holds_votes else table.frame
+    tally = count_by_program(frame, table.known_pairs[name], lattice, by)
+    if not table.keep_refs:
+        return tally
+    digests = _digests(tally.cells["ref"].unique())
+    number = pl.col("ref").replace_strict(digests["ref"], digests["digest"], default=None, return_dtype=pl.UInt64)
+    return tally._replace(cells=tally.cells.with_columns(number))
+
+
+def _densely(table: Input, lattice: Lattice, rows: int | None, progress: Progress | None) -> dict[str, Tally]:
+    """Count all distances in one pass of polars; if references are kept, a first pass lists them."""
+    local = [part for part in table.schemas if not is_bare(part)]
+    # Sample the first, the middle and the last part with rows: days and sites differ.
+    some = sorted({0, len(local) // 2, len(local) - 1}) if local else []
+    frame = nw.to_native(table.frame)
+    heads = [polars_frame([local[place]], table.schemas, table.columns) for place in some] or [frame]
+    sample = pl.concat([head.head(SAMPLE).collect() for head in heads], how="vertical_relaxed")
+    refs = None
+    if table.keep_refs:
+        refs = _digests(frame.select(pl.col("ref").unique()).collect(engine="streaming")["ref"])
+    return count_densely(frame, sample, table.pairs, lattice, rows, progress, refs=refs)
 
 
 def _digests(refs: pl.Series) -> pl.DataFrame:
@@ -177,160 +195,6 @@ def _digests(refs: pl.Series) -> pl.DataFrame:
     named = refs.filter(refs != "")
     digests = [int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little") for name in named]
     return pl.DataFrame({"ref": named, "digest": pl.Series(digests, dtype=pl.UInt64)}).sort("digest")
-
-
-@dataclass(frozen=True)
-class Input:
-    """A table of votes and distances, not yet read."""
-
-    engine: str  # what reads it
-    frame: Any  # a lazy frame of narwhals, with the columns that are needed
-    known: Mapping[str, str]  # those columns, with their names in the frame
-    pairs: Pairs  # the columns of each distance
-    parts: list[str]  # the files; none where a frame was given
-    schemas: Schemas  # of the local files
-    lattice: Lattice
-    keep_refs: bool
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns that are needed, by their names in the files."""
-        return list(self.known)
-
-    @property
-    def known_pairs(self) -> Pairs:
-        """The distances, by the names of their columns in the frame."""
-        return {name: (self.known[d0], self.known[d1]) for name, (d0, d1) in self.pairs.items()}
-
-    @property
-    def holds_votes(self) -> bool:
-        """Whether rows are single votes."""
-        return "choice" in self.columns
-
-    @property
-    def kind(self) -> str:
-        """What a row is."""
-        if not self.holds_votes:
-            return TRIPLETS
-        return VOTES if identifying(self.columns) else UNIDENTIFIED
-
-    @property
-    def named(self) -> str:
-        """The files in a few words, or "the table"."""
-        return listed(self.parts) if self.parts else "the table"
-
-    def error(self, rule: str) -> DataError:
-        """Return the error for a broken rule, with the files if there are any."""
-        return DataError(f"{self.named}: {rule}" if self.parts else rule)
-
-    def count_by_program(self, name: str) -> Tally:
-        """Count one distance by the program that every engine runs."""
-        by = [label for label in ("group", "ref") if label in self.columns and (self.keep_refs or label != "ref")]
-        frame = merged_votes(self.frame, self.columns, self.known_pairs) if self.holds_votes else self.frame
-        tally = count_by_program(frame, self.known_pairs[name], self.lattice, by)
-        if not self.keep_refs:
-            return tally
-        digests = _digests(tally.cells["ref"].unique())
-        number = pl.col("ref").replace_strict(digests["ref"], digests["digest"], default=None, return_dtype=pl.UInt64)
-        return tally._replace(cells=tally.cells.with_columns(number))
-
-    def count_densely(self, rows: int | None, progress: Progress | None) -> dict[str, Tally]:
-        """Count all distances in one pass of polars; if references are kept, a first pass lists them."""
-        plain = [pl.col(name).cast(pl.String) if name in LABELS else name for name in self.columns]
-        local = [part for part in self.schemas if not is_bare(part)]
-        # Sample the first, the middle and the last part with rows: days and sites differ.
-        some = sorted({0, len(local) // 2, len(local) - 1}) if local else []
-        frame = nw.to_native(self.frame)
-        heads = [as_numbers(polars_frame([local[place]], self.schemas, self.columns)) for place in some] or [frame]
-        sample = pl.concat([head.select(plain).head(SAMPLE).collect() for head in heads], how="vertical_relaxed")
-        frame = frame.select(plain)
-        refs = None
-        if self.keep_refs:
-            refs = _digests(frame.select(pl.col("ref").unique()).collect(engine="streaming")["ref"])
-        return count_densely(frame, sample, self.pairs, self.lattice, rows, progress, refs=refs)
-
-
-def _open(source: Any, engine: str | None, distances: Sequence[str] | None, lattice: Lattice, keep_refs: bool) -> Input:
-    """Open files, or take a frame of any library that narwhals supports."""
-    if engine is not None and engine not in ENGINES:
-        raise ValueError(f"no engine {engine!r}; there are {', '.join(ENGINES)}")
-    if isinstance(source, str | os.PathLike | list | tuple):
-        return _open_files(source, engine or "polars", distances, lattice, keep_refs)
-    if isinstance(source, Votes):
-        source = source.to_frame()
-    try:
-        frame: Any = nw.from_native(pl.DataFrame(source) if isinstance(source, Mapping) else source)
-    except TypeError as error:
-        kind = type(source).__name__
-        raise TypeError(f"a table must be a path, a pattern, a list of paths or a frame; found {kind}") from error
-    if engine is not None:
-        raise ValueError("the engine is chosen for files only; a frame is counted by its own")
-    for name in frame.columns:
-        if not isinstance(name, str):
-            raise DataError(f"names of columns must be text; found {name!r}")
-    if isinstance(frame, nw.DataFrame):
-        frame = nw.from_native(frame.to_polars().lazy())
-    schema = frame.collect_schema()
-    columns, pairs = _needed(schema.names(), distances, keep_refs)
-    native = nw.to_native(frame)
-    for name in columns:
-        if (name in LABELS or not isinstance(native, pl.LazyFrame)) and (rule := broken_kind(name, schema[name])):
-            raise DataError(f"{rule}; the column has type {schema[name]}")
-    if isinstance(native, pl.LazyFrame):
-        known = {name: name for name in columns}
-        frame = nw.from_native(as_numbers(native.select(columns)))
-        return Input("polars", frame, known, pairs, [], {}, lattice, keep_refs)
-    kind = "spark" if frame.implementation.is_spark_like() else frame.implementation.name.lower()
-    known = engine_names(kind, columns)
-    if list(known.values()) != columns:
-        frame = nw.from_native(spark_selected(native, columns)).lazy()
-    return Input(kind, frame.select(*known.values()), known, pairs, [], {}, lattice, keep_refs)
-
-
-def _open_files(source: Any, engine: str, distances: Sequence[str] | None, lattice: Lattice, keep_refs: bool) -> Input:
-    parts = find_parts(source)
-    if engine != "polars" and not is_parquet(parts[0]):
-        raise DataError(f"{engine} reads Parquet; found {parts[0]}: CSV is read by polars, so leave the engine out")
-    by_part = schemas(parts)
-    # The columns of the part that has most; a part that lacks one is refused.
-    most = max(by_part, key=lambda part: len(by_part[part])) if by_part else parts[0]
-    names = list(by_part[most]) if by_part else open_frame(engine, parts, by_part, None).collect_schema().names()
-    with naming(most):
-        columns, pairs = _needed(names, distances, keep_refs)
-    check_alike(by_part, columns)
-    known = engine_names(engine, columns)
-    frame = open_frame(engine, parts, by_part, columns).select(*known.values())
-    if engine == "polars":
-        frame = nw.from_native(as_numbers(nw.to_native(frame)))
-    return Input(engine, frame, known, pairs, parts, by_part, lattice, keep_refs)
-
-
-def _needed(columns: list[str], distances: Sequence[str] | None, keep_refs: bool) -> tuple[list[str], Pairs]:
-    """Find the columns that counting needs, and those of each distance."""
-    pairs = {name: (c[0], c[1]) for name, c in distance_columns(columns).items() if len(c) == 2}
-    votes = says_votes(columns)
-    if not pairs and distance_columns(columns):
-        raise DataError("only tables of triplets can be counted; this one has pairs")
-    if not pairs:
-        raise DataError(
-            f"no distance in the table; expected columns d0 and d1, or NAME_d0 and NAME_d1; found {', '.join(columns)}"
-        )
-    if "weight" in columns:
-        raise DataError("counts have no weights; the table has a column weight: evaluate the table itself, or drop it")
-    if isinstance(distances, str):
-        raise ValueError(f"distances must be a list of names; found the text {distances!r}")
-    if distances is not None and not list(distances):
-        raise ValueError(f"name a distance to count, or leave the choice open; the table has {', '.join(pairs)}")
-    for name in distances or ():
-        if name not in pairs:
-            raise DataError(f"no distance {name!r} in the table; it has {', '.join(pairs)}")
-    pairs = {name: pair for name, pair in pairs.items() if distances is None or name in distances}
-    if keep_refs and "ref" not in columns:
-        raise DataError(f"keeping refs requires a column ref; found {', '.join(columns)}")
-    kept = ["group"] if "group" in columns else []
-    kept += identifying(columns) if votes else []
-    kept += ["ref"] if keep_refs and "ref" not in kept else []
-    return [*(["choice"] if votes else ["n", "M"]), *kept, *(name for pair in pairs.values() for name in pair)], pairs
 
 
 def _check_rows(frame: pl.DataFrame, pairs: Pairs, where: Where) -> None:
@@ -371,3 +235,85 @@ def _check_frame(table: Input) -> None:
     except DataError as error:
         # Only some rows were collected, so their number is not known.
         raise DataError(re.sub(r" \(\d+ of \d+ rows\)$", "", str(error))) from error
+
+
+# Tables as users of commands name them.
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table, in one file or several, or files of counts."""
+
+    named: str  # as the user named it
+    parts: tuple[str, ...]
+
+    @classmethod
+    def find(cls, named: str) -> Source:
+        """Find the files that a path or a pattern names."""
+        return cls(named, tuple((matching if named.lower().endswith(COUNTS) else find_parts)(named)))
+
+    @property
+    def holds_counts(self) -> bool:
+        """Whether these are files of counts."""
+        return self.parts[0].lower().endswith(COUNTS)
+
+    def is_large(self) -> bool:
+        """Whether the table should be counted rather than read; of text the number of rows is estimated."""
+        if self.holds_counts or any(map(is_remote, self.parts)):
+            return True
+        rows = rows_in(self.parts)
+        return (sum(map(os.path.getsize, self.parts)) // ROW_BYTES if rows is None else rows) > MOST_ROWS
+
+
+@dataclass(frozen=True)
+class Counting:
+    """How tables are counted."""
+
+    engine: str | None = None  # what reads them; None for polars
+    per_octave: int | None = None  # bins for each doubling; None for those of the other files of counts, or the default
+    keep_refs: bool = False
+
+    def count(
+        self, sources: Mapping[str, Source], distances: Sequence[str] | None, progress: Progress | None = None
+    ) -> dict[str, dict[str, Counts]]:
+        """Count tables, and load files of counts, by role (train, test)."""
+        given = {"--engine": self.engine, "--per-octave": self.per_octave, "--keep-refs": self.keep_refs or None}
+        idle = next((option for option, value in given.items() if value is not None), None)
+        if idle and all(source.holds_counts for source in sources.values()):
+            raise ValueError(f"{idle} sets how tables are counted; these are already counts: leave it out")
+        loaded = {role: load_counts(source.parts) for role, source in sources.items() if source.holds_counts}
+        used = [counted.lattice.per_octave for counts in loaded.values() for counted in counts.values()]
+        per_octave = next(iter(used), Lattice().per_octave) if self.per_octave is None else self.per_octave
+        return {
+            role: loaded[role]
+            if role in loaded
+            else count(
+                list(source.parts),
+                distances=distances,
+                engine=self.engine,
+                per_octave=per_octave,
+                keep_refs=self.keep_refs,
+                progress=progress,
+            )
+            for role, source in sources.items()
+        }
+
+    def notes(self, sources: Mapping[str, Source], counts: Mapping[str, Mapping[str, Counts]]) -> list[str]:
+        """Name the engine that the user did not choose, and mention bins of different width."""
+        notes = []
+        tables = [source for source in sources.values() if not source.holds_counts]
+        if self.engine is None and tables:
+            large = any(source.is_large() for source in tables)
+            why = f", since a table of more than {MOST_ROWS:,} rows is not read" if large else ""
+            notes.append(f"counted by polars{why}; --engine chooses another")
+        widths = {
+            role: {counted.lattice.per_octave for counted in of_role.values()} for role, of_role in counts.items()
+        }
+        if len(set.union(*widths.values())) > 1:
+            widths_of = (f"{role} {' and '.join(map(str, sorted(numbers)))}" for role, numbers in widths.items())
+            notes.append(f"counted in bins of different widths; per doubling of a distance, {', '.join(widths_of)}")
+        return notes
+
+    def engine_of(self, source: Source) -> str:
+        """Return the engine that counted a source; files of counts do not say."""
+        return "counted before" if source.holds_counts else self.engine or "polars"

@@ -1,4 +1,4 @@
-"""The files of a table: listed from paths and patterns, inspected, and opened by polars, DuckDB, Dask or Spark."""
+"""A table that is counted: its files, listed and inspected, and opened by polars, DuckDB, Dask or Spark, or a frame."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from itertools import islice
 from pathlib import Path
@@ -20,7 +21,18 @@ import polars as pl
 
 from twoafc.errors import DataError, naming, require
 from twoafc.files import reading_csv, reading_parquet, require_file, unprinted
-from twoafc.table import ANSWERS, LABELS, READABLE, all_named, csv_header, open_csv
+from twoafc.scale.program import Pairs, identifying
+from twoafc.table import (
+    ANSWERS,
+    LABELS,
+    READABLE,
+    Votes,
+    all_named,
+    csv_header,
+    distance_columns,
+    open_csv,
+    says_votes,
+)
 
 Schemas = Mapping[str, Mapping[str, pl.DataType | None]]
 """Columns of each file, with their types where the file has them."""
@@ -212,28 +224,25 @@ def polars_csv(path: str, **scan: Any) -> pl.LazyFrame:
 
 
 def as_numbers(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """Convert columns of text that should be numbers; choices may be words."""
-    texts = [name for name, kind in frame.collect_schema().items() if kind == pl.String and name not in LABELS]
+    """Convert labels to text, and columns of text that should be numbers to numbers; choices may be words."""
+    kinds = frame.collect_schema()
+    labels = [pl.col(name).cast(pl.String) for name in kinds if name in LABELS]
+    texts = [name for name, kind in kinds.items() if kind == pl.String and name not in LABELS]
     words = pl.col("choice").str.strip_chars().str.to_lowercase().replace(ANSWERS)
     numbers = (words if name == "choice" else pl.col(name).str.strip_chars() for name in texts)
-    return frame.with_columns(expression.cast(pl.Float64, strict=False) for expression in numbers)
+    return frame.with_columns(*labels, *(expression.cast(pl.Float64, strict=False) for expression in numbers))
 
 
 def polars_frame(parts: Sequence[str], schemas: Schemas, columns: Columns) -> pl.LazyFrame:
     """Read the parts with polars."""
-    if not is_parquet(parts[0]):
-        read = (polars_csv(part, glob=is_remote(part)) for part in parts)
-        return pl.concat(frame if columns is None else frame.select(columns) for frame in read)
-    # In the names of local files a bracket or a star is no pattern; columns that only some parts have are not needed.
-    options: dict[str, Any] = {"glob": any(map(is_remote, parts)), "hive_partitioning": False}
-    options["extra_columns"] = "ignore"
-    if columns is None:
-        return pl.scan_parquet(list(parts), **options)
-    frames = [pl.scan_parquet(alike, **options).select(columns) for alike in _alike(parts, schemas, columns)]
-    if len(frames) == 1:
-        return frames[0]
-    kinds = [pl.col(name).cast(pl.String if name in LABELS else pl.Float64) for name in columns]
-    return pl.concat(frame.select(kinds) for frame in frames)
+    if is_parquet(parts[0]):
+        # In the names of local files a bracket or a star is no pattern; columns that some parts have are not needed.
+        options: dict[str, Any] = {"glob": any(map(is_remote, parts)), "hive_partitioning": False}
+        read = [pl.scan_parquet(alike, extra_columns="ignore", **options) for alike in _alike(parts, schemas, columns)]
+    else:
+        read = [polars_csv(part, glob=is_remote(part)) for part in parts]
+    frames = [as_numbers(frame if columns is None else frame.select(columns)) for frame in read]
+    return pl.concat(frames, how="vertical_relaxed")
 
 
 def _duckdb_frame(parts: Sequence[str], schemas: Schemas, columns: Columns) -> Any:
@@ -265,7 +274,14 @@ def _spark_frame(parts: Sequence[str], schemas: Schemas, columns: Columns) -> An
             raise DataError(f"{part}: spark passes over files whose names begin with _ or .; rename it")
         if not is_remote(part) and ":" in os.path.abspath(part):
             raise DataError(f"{part}: spark cannot read a file with a colon in its path; rename it")
-    session = sql.SparkSession.getActiveSession() or _started(sql)
+    # Spark would print what it raises, and its virtual machine much else.
+    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
+    builder = sql.SparkSession.builder.appName("twoafc").config("spark.ui.showConsoleProgress", "false")
+    try:
+        with unprinted():
+            session = sql.SparkSession.getActiveSession() or builder.getOrCreate()
+    except Exception as error:
+        raise DataError(f"spark did not start; is Java installed? {first_line(error)}") from error
     frames = []
     for alike in _alike(parts, schemas, columns):
         escaped = (re.sub(r"([][{}*?\\])", r"\\\1", os.path.abspath(part)) for part in alike)
@@ -273,21 +289,6 @@ def _spark_frame(parts: Sequence[str], schemas: Schemas, columns: Columns) -> An
         frame = session.read.parquet(*paths)
         frames.append(frame if columns is None else spark_selected(frame, columns))
     return reduce(lambda one, other: one.union(other), frames)
-
-
-def _started(sql: Any) -> Any:
-    """Start a local Spark session; what its virtual machine prints goes to a temporary file: errors are raised."""
-    builder = sql.SparkSession.builder.appName("twoafc").config("spark.ui.showConsoleProgress", "false")
-    # Spark would print what it raises.
-    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
-    with unprinted() as unseen:
-        try:
-            return builder.getOrCreate()
-        # Spark has printed the reason, most often that there is no Java.
-        except Exception as error:
-            unseen.seek(0)
-            lines = unseen.read().decode(errors="replace").strip().splitlines() or [str(error)]
-            raise OSError(f"spark did not start: {lines[0].strip()}") from error
 
 
 def spark_selected(frame: Any, columns: Sequence[str]) -> Any:
@@ -350,8 +351,6 @@ def open_frame(engine: str, parts: Sequence[str], schemas: Schemas, columns: Col
             for part in parts:
                 open_frame(engine, [part], schemas, columns)
             raise DataError(f"{engine} cannot read {listed(parts)} together: {first_line(error)}") from error
-        if isinstance(error, OSError) and str(error).startswith("spark did not start"):
-            raise
         raise DataError(f"{parts[0]}: {engine} cannot read it: {first_line(error)}") from error
 
 
@@ -359,3 +358,121 @@ def listed(parts: Sequence[str]) -> str:
     """Name the first of some files, and the number of others."""
     more = len(parts) - 1
     return parts[0] + (f" and {more} other{'s' * (more > 1)}" if more else "")
+
+
+# A table in files, or a frame.
+
+
+@dataclass(frozen=True)
+class Input:
+    """A table of votes and distances, not yet read."""
+
+    engine: str  # what reads it
+    frame: Any  # a lazy frame of narwhals, with the columns that are needed
+    known: Mapping[str, str]  # those columns, with their names in the frame
+    pairs: Pairs  # the columns of each distance
+    parts: list[str]  # the files; none where a frame was given
+    schemas: Schemas  # of the local files
+    keep_refs: bool
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are needed, by their names in the files."""
+        return list(self.known)
+
+    @property
+    def known_pairs(self) -> Pairs:
+        """The distances, by the names of their columns in the frame."""
+        return {name: (self.known[d0], self.known[d1]) for name, (d0, d1) in self.pairs.items()}
+
+    @property
+    def holds_votes(self) -> bool:
+        """Whether rows are single votes."""
+        return "choice" in self.columns
+
+    @property
+    def named(self) -> str:
+        """The files in a few words, or "the table"."""
+        return listed(self.parts) if self.parts else "the table"
+
+    def error(self, rule: str) -> DataError:
+        """Return the error for a broken rule, with the files if there are any."""
+        return DataError(f"{self.named}: {rule}" if self.parts else rule)
+
+
+def open_table(source: Any, engine: str | None, distances: Sequence[str] | None, keep_refs: bool) -> Input:
+    """Open files, or take a frame of any library that narwhals supports."""
+    if engine is not None and engine not in ENGINES:
+        raise ValueError(f"no engine {engine!r}; there are {', '.join(ENGINES)}")
+    if isinstance(source, str | os.PathLike | list | tuple):
+        return _open_files(source, engine or "polars", distances, keep_refs)
+    if isinstance(source, Votes):
+        source = source.to_frame()
+    try:
+        frame: Any = nw.from_native(pl.DataFrame(source) if isinstance(source, Mapping) else source)
+    except TypeError as error:
+        kind = type(source).__name__
+        raise TypeError(f"a table must be a path, a pattern, a list of paths or a frame; found {kind}") from error
+    if engine is not None:
+        raise ValueError("the engine is chosen for files only; a frame is counted by its own")
+    for name in frame.columns:
+        if not isinstance(name, str):
+            raise DataError(f"names of columns must be text; found {name!r}")
+    if isinstance(frame, nw.DataFrame):
+        frame = nw.from_native(frame.to_polars().lazy())
+    schema = frame.collect_schema()
+    columns, pairs = _needed(schema.names(), distances, keep_refs)
+    native = nw.to_native(frame)
+    for name in columns:
+        if (name in LABELS or not isinstance(native, pl.LazyFrame)) and (rule := broken_kind(name, schema[name])):
+            raise DataError(f"{rule}; the column has type {schema[name]}")
+    if isinstance(native, pl.LazyFrame):
+        kind, frame = "polars", nw.from_native(as_numbers(native.select(columns)))
+    elif frame.implementation.is_spark_like():
+        kind, frame = "spark", nw.from_native(spark_selected(native, columns)).lazy()
+    else:
+        kind = frame.implementation.name.lower()
+    known = engine_names(kind, columns)
+    return Input(kind, frame.select(*known.values()), known, pairs, [], {}, keep_refs)
+
+
+def _open_files(source: Any, engine: str, distances: Sequence[str] | None, keep_refs: bool) -> Input:
+    parts = find_parts(source)
+    if engine != "polars" and not is_parquet(parts[0]):
+        raise DataError(f"{engine} reads Parquet; found {parts[0]}: CSV is read by polars, so leave the engine out")
+    by_part = schemas(parts)
+    # The columns of the part that has most; a part that lacks one is refused.
+    most = max(by_part, key=lambda part: len(by_part[part])) if by_part else parts[0]
+    names = list(by_part[most]) if by_part else open_frame(engine, parts, by_part, None).collect_schema().names()
+    with naming(most):
+        columns, pairs = _needed(names, distances, keep_refs)
+    check_alike(by_part, columns)
+    known = engine_names(engine, columns)
+    frame = open_frame(engine, parts, by_part, columns).select(*known.values())
+    return Input(engine, frame, known, pairs, parts, by_part, keep_refs)
+
+
+def _needed(columns: list[str], distances: Sequence[str] | None, keep_refs: bool) -> tuple[list[str], Pairs]:
+    """Find the columns that counting needs, and those of each distance."""
+    pairs = {name: (c[0], c[1]) for name, c in distance_columns(columns).items() if len(c) == 2}
+    votes = says_votes(columns)
+    if not pairs and distance_columns(columns):
+        raise DataError("only tables of triplets can be counted; this one has pairs")
+    if not pairs:
+        raise DataError(
+            f"no distance in the table; expected columns d0 and d1, or NAME_d0 and NAME_d1; found {', '.join(columns)}"
+        )
+    if "weight" in columns:
+        raise DataError("counts have no weights; the table has a column weight: evaluate the table itself, or drop it")
+    if distances is not None and not list(distances):
+        raise ValueError(f"name a distance to count, or leave the choice open; the table has {', '.join(pairs)}")
+    for name in distances or ():
+        if name not in pairs:
+            raise DataError(f"no distance {name!r} in the table; it has {', '.join(pairs)}")
+    pairs = {name: pair for name, pair in pairs.items() if distances is None or name in distances}
+    if keep_refs and "ref" not in columns:
+        raise DataError(f"keeping refs requires a column ref; found {', '.join(columns)}")
+    kept = ["group"] if "group" in columns else []
+    kept += identifying(columns) if votes else []
+    kept += ["ref"] if keep_refs and "ref" not in kept else []
+    return [*(["choice"] if votes else ["n", "M"]), *kept, *(name for pair in pairs.values() for name in pair)], pairs

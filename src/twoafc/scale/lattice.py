@@ -101,14 +101,7 @@ class Lattice:
 
     @property
     def edges(self) -> FloatArray:
-        """Ends of the bins, shape (bins + 1,): bin i spans edges[i] to edges[i + 1], the upper end left out.
-
-        Examples
-        --------
-        >>> edges = Lattice(2).edges
-        >>> edges[:5] / LOWEST, edges[-2:]
-        (array([0. , 0. , 1. , 1.5, 2. ]), array([1.09951163e+12,            inf]))
-        """
+        """Ends of the bins, shape (bins + 1,): bin i spans edges[i] to edges[i + 1], the upper end left out."""
         spaced = (np.arange(2, self.bins, dtype=np.int64) + self._first) << self._shift
         return np.concatenate([[0.0, 0.0], spaced.view(np.float64), [np.inf]])
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import polars as pl
 
-from twoafc.scale.lattice import BIN_KEY, FINE, HIGHEST, KEY, LOWEST, OCTAVES, Lattice, summed
+from twoafc.scale.lattice import BIN_KEY, FINE, HIGHEST, KEY, LOWEST, OCTAVES, REF_KEY, Lattice, summed
 from twoafc.table import MOST_VOTES, QUADRUPLE, RESERVED_GROUPS, SAME_DISTANCE, TRIPLET
 
 Pairs = Mapping[str, tuple[str, str]]
@@ -34,6 +34,16 @@ class Tally(NamedTuple):
         names = self.cells["group"].unique().to_list() if "group" in self.cells.columns else []
         lost = self.cells["ref"].null_count() if "ref" in self.cells.columns else 0
         return not lost and bool((self.cells["bin0"] >= 0).all()) and not {None, "", *RESERVED_GROUPS} & {*names}
+
+    @property
+    def numbered(self) -> tuple[pl.DataFrame, tuple[str, ...]]:
+        """The cells by number of the group, in order, each key once, and the names of the groups."""
+        key = REF_KEY if "ref" in self.cells.columns else KEY
+        if "group" not in self.cells.columns:
+            return summed(key, self.cells.with_columns(group=pl.lit(0))), ()
+        groups = tuple(sorted(self.cells["group"].unique()))
+        number = pl.col("group").replace_strict(groups, range(len(groups)), return_dtype=pl.Int32)
+        return summed(key, self.cells.with_columns(number)), groups
 
 
 def count_by_program(frame: Any, d: tuple[str, str], lattice: Lattice, by: Sequence[str]) -> Tally:

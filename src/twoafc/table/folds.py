@@ -189,16 +189,6 @@ def unseen_rows(table: Votes, folds: int, enough: int, *, seed: int) -> list[tup
     Usually these are folds of whole references. Where most rows share an image with rows of other folds, the images
     are halved at random instead, and rows whose images are all in one half predict those of the other. There are so
     many folds, or halvings, at most; none is made where `enough` rows have been predicted.
-
-    Examples
-    --------
-    >>> from twoafc.table import Triplets
-    >>> names = np.random.default_rng(0).choice(list("abcdefghij"), (400, 3))
-    >>> columns = {"n": [1] * 400, "M": [1] * 400, "d0": range(400), "d1": range(400)}
-    >>> table = Triplets.from_frame(columns | dict(zip(("ref", "x0", "x1"), names.T)))
-    >>> fitted, predicted = unseen_rows(table, 5, 10, seed=0)[0]
-    >>> set(names[fitted].ravel()) & set(names[predicted].ravel())
-    set()
     """
     fold = assign_folds(table, folds, seed=seed)
     splits: list[tuple[BoolArray, BoolArray]] = []
@@ -244,15 +234,6 @@ def split_rows(table: Votes, folds: int, *, seed: int) -> tuple[Votes, IntArray]
 
     If a row stands for several triplets without a reference, each triplet is assigned a fold at random; if it stands
     for triplets of several references, each reference is. The row is then split into one row per fold.
-
-    Examples
-    --------
-    >>> from twoafc.table import Triplets
-    >>> table = Triplets.from_frame({"n": [1, 0], "M": [2, 2], "d0": [1, 2], "d1": [2, 1]})
-    >>> counted = replace(table, count=np.array([50, 50]))
-    >>> parts, fold = split_rows(counted, 2, seed=0)
-    >>> parts.n, fold, parts.count.sum()
-    (array([1, 0, 1, 0]), array([0, 0, 1, 1]), np.int64(100))
     """
     by_ref = table.by_ref
     if table.count is None or (by_ref is None and _split_key(table) != table.row):

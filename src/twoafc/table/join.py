@@ -48,7 +48,8 @@ def join_columns(table: Any, columns: Any) -> pl.DataFrame:
     frame, where = _opened(table)
     other, elsewhere = _opened(columns)
     if {*PAIR} <= {*other.columns} and "x0" not in other.columns:
-        added = _by_pairs(labels_of(frame, where, (*LABELS, "x")), other, where, elsewhere)
+        names = LABELS if "x0" in frame.columns else (*LABELS, "x")
+        added = _by_pairs(labels_of(frame, where, names), other, where, elsewhere)
     else:
         added = _by_triplets(labels_of(frame, where), other, where, elsewhere)
     taken = [name for name in added.columns if name in frame.columns]
