@@ -466,7 +466,7 @@ class Journal:
         return bool(len(items))
 
     def _write_part(self, items: IntArray, values: Values) -> None:
-        columns = {"item": pl.Series(items), "traces": pl.Series(self.traces.of(items))}
+        columns = {"item": pl.Series(items), "traces": pl.Series(self.traces.known[self.plan.items[items]])}
         for name, known in values.items():
             columns |= {f"{name}_{slot}": pl.Series(known[:, slot]) for slot in range(known.shape[1])}
         frame = pl.DataFrame(columns)
