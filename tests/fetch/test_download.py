@@ -249,7 +249,7 @@ def test_a_server_without_a_valid_certificate_is_not_trusted(monkeypatch: pytest
             error.verify_message = "self-signed certificate"
             raise URLError(error)
 
-    monkeypatch.setattr(downloads, "_opener", Opener)
+    monkeypatch.setattr(downloads.urllib.request, "build_opener", lambda *_: Opener())
     assert refusal(download, RemoteFile("https://example.org/a"), Path("a.part")) == (
         "https://example.org/a cannot be trusted: self-signed certificate"
     )

@@ -742,7 +742,8 @@ def test_control_c_by_command(
     with pytest.raises(SystemExit) as caught:
         main(["fetch", "toy"])
     assert caught.value.code == 130
-    assert capsys.readouterr().err.startswith("the partial download is kept; run the same command to continue\n")
+    expected = "twoafc: interrupted; the partial download is kept, and the same command continues it\n"
+    assert capsys.readouterr().err == expected
 
 
 def test_a_progress_bar_on_a_terminal(known: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -181,7 +181,7 @@ def test_heads_of_ones_own_are_measured_by_their_file(here: Path) -> None:
     digests = {name: weights.published()[name].digest for name in ("alexnet", "lpips_alex_head")}
     settings = Heads("lpips_alex", tuple(head.astype(np.float64) for head in heads), digests)
     HeadsFit(settings, heads, Chance(0.01), np.ones(sum(STAGES))).save("mine.npz")
-    requested, fused = split_fused(["mine.npz", "rmse"], "cpu", "fp32")
+    requested, fused = split_fused(["mine.npz", "rmse"])
     assert (requested, fused) == (["mine.npz", "rmse"], [])
     mine, _ = make_candidates(requested, "cpu", "fp32")
     assert (mine.name, mine.text, mine.identity["variant"]) == ("mine", "mine.npz", "heads")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -70,8 +69,7 @@ def _get_files(names: tuple[str, ...], to: Path | None, show: Progress | None, j
             if not json:
                 _report_files(results[-1:], json, quiet)
     except KeyboardInterrupt:
-        print("the partial download is kept; run the same command to continue", file=sys.stderr)
-        raise
+        raise KeyboardInterrupt("the partial download is kept, and the same command continues it") from None
     if json:
         _report_files(results, json, quiet)
 

@@ -85,13 +85,14 @@ def measure(
     """
     from twoafc.datasets import open_dataset
     from twoafc.datasets import without_anchors as remove_anchors
-    from twoafc.measurement import ending_processes
+    from twoafc.measurement import connect, ending_processes
     from twoafc.measurement import measure as run
 
     start = time.monotonic()
     bar, silent = rate(quiet or json), warnings.catch_warnings()
+    cluster: AbstractContextManager[Any] = nullcontext() if scheduler is None else connect(scheduler)
     try:
-        with ending_processes(), silent, bar as show, _cluster(scheduler) as client:
+        with ending_processes(), silent, bar as show, cluster as client:
             warnings.filterwarnings("ignore", module=r"PIL\b")  # the list of failures reports the same
             opened = open_dataset(data, folder=images, rename=renaming(rename) or None, split=split, M=M, progress=show)
             result = run(
@@ -118,16 +119,6 @@ def measure(
     if result.failures:
         _print_failures(result.failures, Path(f"{out}.failures.csv") if shard is None else None)
         raise SystemExit(1)
-
-
-def _cluster(scheduler: str | None) -> AbstractContextManager[Any]:
-    """Connect to a Dask cluster, before any slow work; the context gives None if there is none."""
-    if scheduler is None:
-        return nullcontext()
-    from twoafc.measurement import connect
-
-    context: AbstractContextManager[Any] = connect(scheduler)
-    return context
 
 
 def _share(text: str) -> tuple[int, int]:

@@ -110,7 +110,8 @@ def _request(url: str, start: int, stream: IO[bytes]) -> Any:
     if start:
         headers |= {"Range": f"bytes={start}-"}
     try:
-        return _opener().open(urllib.request.Request(url, headers=headers), timeout=TIMEOUT)
+        opener = urllib.request.build_opener(_Redirects())
+        return opener.open(urllib.request.Request(url, headers=headers), timeout=TIMEOUT)
     except HTTPError as error:
         if error.code == 416 and error.headers.get("Content-Range") == f"bytes */{start}":
             return error
@@ -179,10 +180,6 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
             fp.close()
             raise DataError(f"only https is accepted; {req.full_url} redirects to {newurl}")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
-def _opener() -> urllib.request.OpenerDirector:
-    return urllib.request.build_opener(_Redirects())
 
 
 def _local(url: str) -> bool:

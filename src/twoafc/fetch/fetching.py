@@ -207,11 +207,10 @@ def _weights_state(wanted: Published, to: Path | None) -> State:
 
 def _is_meant(path: Path, wanted: Published, error: MismatchError | OSError) -> bool:
     """Return whether a file that does not match is to be reported as these weights, damaged."""
-    if isinstance(error, MismatchError) and not isinstance(error, UnreadableError):
-        return not error.unrelated or path.name in (wanted.file, excerpt_file(wanted).name)
-    # An unreadable file can only be recognised by its name.
-    names = (wanted.file, *(Path(inside).name for _, inside in wanted.installed))
-    return path.name in names or wanted.name in path.name
+    names = (wanted.file, excerpt_file(wanted).name, *(Path(inside).name for _, inside in wanted.installed))
+    if isinstance(error, UnreadableError | OSError):  # it can only be recognised by its name
+        return path.name in names
+    return path.name in names or not error.unrelated
 
 
 def _data_set_state(archive: Archive, to: Path | None) -> State:

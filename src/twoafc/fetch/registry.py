@@ -105,13 +105,7 @@ def size_of(file: File) -> int | None:
 
 
 def digest_source(file: File) -> str:
-    """Say who published the digest of a file.
-
-    Examples
-    --------
-    >>> digest_source(known()["bapps_val"]), digest_source(known()["clic2021_valid"])
-    ('sha256 as a third party states it', 'no digest is published')
-    """
+    """Say who published the digest of a file."""
     if file.digest is None:
         return "no digest is published"
     source = f"{file.stated_by} states" if isinstance(file, Archive) else "this package records"

@@ -191,15 +191,6 @@ class FusedFile:
         fused[known] = self.fit.fused({name: parts[name][known] for name in self.fit.fused.parts})
         return fused
 
-    def make_part(self, part: str, device: str, precision: str) -> str:
-        """Return the text that makes a part, as measured for the fit or else its name; raise if it makes none."""
-        text = str(self.fit.identities.get(part, {}).get("variant", part))
-        try:
-            make_candidates({part: text}, device, precision)
-        except ValueError as error:
-            raise DataError(f"{self.path} needs {part}: {error}") from error
-        return text
-
     def check(self, candidates: Sequence[Candidate]) -> None:
         """Raise if a part differs from the one that the distance was fitted to."""
         for candidate in candidates:
@@ -211,9 +202,12 @@ class FusedFile:
 
 
 def split_fused(
-    requested: Sequence[Requested] | Mapping[str, Requested], device: str, precision: str
+    requested: Sequence[Requested] | Mapping[str, Requested],
 ) -> tuple[Sequence[Requested] | Mapping[str, Requested], list[FusedFile]]:
-    """Replace fused distances, requested as NAME.npz, by those of their parts that are not requested themselves."""
+    """Replace fused distances, requested as NAME.npz, by those of their parts that are not requested themselves.
+
+    A part is made as it was for the fit or, where that is not known, by its name.
+    """
     named = requested.items() if isinstance(requested, Mapping) else [(None, item) for item in requested]
     plain: dict[str, Requested] = {}
     files: list[FusedFile] = []
@@ -234,6 +228,5 @@ def split_fused(
         return requested, []
     for file in files:
         for part in file.fit.fused.parts:
-            if part not in plain:
-                plain[part] = file.make_part(part, device, precision)
+            plain.setdefault(part, str(file.fit.identities.get(part, {}).get("variant", part)))
     return plain, files

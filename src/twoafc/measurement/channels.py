@@ -82,13 +82,7 @@ class MeasuredChannels(Earlier):
 
 
 def write_channels(
-    path: Path,
-    plan: Plan,
-    candidate: Candidate,
-    values: FloatArray,
-    rows: BoolArray,
-    card: Card,
-    traces: TraceArray,
+    path: Path, plan: Plan, candidate: Candidate, values: FloatArray, rows: BoolArray, card: Card, traces: TraceArray
 ) -> None:
     """Write the channels of some rows, with their votes and labels."""
     number = np.stack([item[rows] * plan.shape[1] + slot for item, slot in plan.places.values()], axis=1)

@@ -404,15 +404,13 @@ def connect(scheduler: str) -> Iterator[Any]:
 
 
 def _address(scheduler: str) -> str:
-    path = Path(scheduler)
-    if not path.is_file():
-        if path.suffix == ".json":
-            raise ConnectionError(f"no such scheduler file: {path}")
+    """Return the address of a scheduler, given as such or in a file."""
+    if not Path(scheduler).is_file():
         return scheduler
     try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["address"])
+        return str(json.loads(Path(scheduler).read_text(encoding="utf-8"))["address"])
     except (ValueError, KeyError, TypeError) as error:
-        raise ConnectionError(f"{path} is not a scheduler file: it has no address") from error
+        raise ConnectionError(f"{scheduler} is not a scheduler file: it has no address") from error
 
 
 async def _kind(address: str) -> str:

@@ -159,7 +159,7 @@ class Process:
 
     def end(self) -> None:
         """Kill the process, and those that a user's distance has started in it."""
-        _kill_tree(self.program.pid)
+        _kill_group(self.program.pid)
         self.program.kill()
         self.program.wait()
         for stream in (self.program.stdin, self.program.stdout):
@@ -188,31 +188,6 @@ def rehearse(text: str, block: Block) -> None:
 # --- processes that a user's distance has started ---------------------------------------------------------------------
 
 
-def _started_by(pid: int) -> list[int]:
-    """Return all descendants of a process, on systems that list them."""
-    processes: list[int] = []
-    for listed in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            for child in map(int, listed.read_text().split()):
-                processes += [child, *_started_by(child)]
-    return processes
-
-
-def _kill_tree(pid: int) -> None:
-    """Kill the descendants of a process, and the process group that it leads, which includes itself."""
-    for child in _started_by(pid):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(child, signal.SIGKILL)
-    with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
-        os.killpg(pid, signal.SIGKILL)
-
-
-def _adopt(orphans: bool) -> None:
-    """Set on Linux whether this process becomes the parent of descendants whose own parent ends."""
-    with contextlib.suppress(AttributeError, OSError):
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(orphans), 0, 0, 0)
-
-
 @contextlib.contextmanager
 def ending_processes() -> Iterator[None]:
     """Kill on exit all processes that users' distances have started here, or left behind in workers."""
@@ -226,6 +201,28 @@ def ending_processes() -> Iterator[None]:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
         _adopt(False)
+
+
+def _started_by(pid: int) -> list[int]:
+    """Return all descendants of a process, on systems that list them."""
+    processes: list[int] = []
+    for listed in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for child in map(int, listed.read_text().split()):
+                processes += [child, *_started_by(child)]
+    return processes
+
+
+def _adopt(orphans: bool) -> None:
+    """Set on Linux whether this process becomes the parent of descendants whose own parent ends."""
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(orphans), 0, 0, 0)
+
+
+def _kill_group(pid: int) -> None:
+    """Kill a worker and its process group: what a user's distance has started in it."""
+    with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
+        os.killpg(pid, signal.SIGKILL)
 
 
 class Processes:
@@ -313,7 +310,6 @@ class Ready(NamedTuple):
 
 def serve() -> None:
     """Answer messages from standard input on standard output until the input ends."""
-    _adopt(True)
     # A distance must not print between answers, nor read messages.
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -383,5 +379,5 @@ def _listen(source: IO[bytes], messages: queue.SimpleQueue[Any]) -> None:
         while True:
             messages.put(pickle.load(source))
     except Exception:  # the end of the input, perhaps in the middle of a message
-        _kill_tree(os.getpid())
+        _kill_group(os.getpid())
         os._exit(0)

@@ -366,9 +366,9 @@ class Journal:
             self.values[name] = np.full((*self.plan.shape, *width), np.nan, dtype=np.float32 if width else np.float64)
         return self.values[name]
 
-    def missing(self, names: Iterable[str]) -> dict[str, BoolArray]:
+    def missing(self) -> dict[str, BoolArray]:
         """Return by distance which items are still to be measured."""
-        unknown = {name: np.isnan(self.of(name)) for name in names}
+        unknown = {name: np.isnan(self.of(name)) for name in self.measuring}
         return {name: np.asarray(mask.any(axis=tuple(range(1, mask.ndim)))) for name, mask in unknown.items()}
 
     def add(self, block: Block, outcome: Outcome) -> None:
@@ -466,7 +466,7 @@ class Journal:
         return bool(len(items))
 
     def _write_part(self, items: IntArray, values: Values) -> None:
-        columns = {"item": pl.Series(items), "traces": pl.Series(self.traces.of(items))}
+        columns = {"item": pl.Series(items), "traces": pl.Series(self.traces.known[self.plan.items[items]])}
         for name, known in values.items():
             columns |= {f"{name}_{slot}": pl.Series(known[:, slot]) for slot in range(known.shape[1])}
         frame = pl.DataFrame(columns)

@@ -108,15 +108,6 @@ def plan_items(data: Dataset) -> Plan:
 
     Measuring a triplet processes its reference once for both distances. If pairs recur in many triplets, measuring each
     pair once is less work still; quadruples and single pairs are always measured as pairs.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> files = {"ref": ["a", "b"], "x0": ["c", "d"], "x1": ["e", "f"]}
-    >>> table = pl.DataFrame({"triplet": ["0", "1"], **files, "n": [1, 1], "M": [2, 2]})
-    >>> plan = plan_items(Dataset("table", Path(), tuple(files), {name: table[name] for name in files}, table))
-    >>> plan.kind, plan.items.tolist()
-    ('triplets', [[0, 2, 4], [1, 3, 5]])
     """
     names = pl.concat([data.files[role].cast(pl.String) for role in data.roles])
     files = names.unique().sort().to_list()
@@ -153,12 +144,8 @@ class Traces:
         self.plan, self.out = plan, out
         self.known: TraceArray = known.copy() if len(known) else np.zeros(len(plan.files), dtype=np.uint64)
 
-    def of(self, items: IntArray) -> TraceArray:
-        """Return the traces of items' images, shape (items, images of each)."""
-        return np.asarray(self.known[self.plan.items[items]])
-
     def add(self, items: IntArray, traces: TraceArray) -> None:
-        """Add the traces of measured items, shape as in `of`; raise if a file has changed since it was measured."""
+        """Add traces (items, images of each) of measured items; raise if a file has changed since it was measured."""
         images, new = self.plan.items[items].ravel(), traces.ravel()
         # Twice, since one image may be in several of the items.
         for _ in range(2):

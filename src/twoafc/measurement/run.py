@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -181,7 +181,7 @@ def measure(
     first = next(_readable_items(plan), None)
     if first is not None:
         _rehearse_all(distances.values() if isinstance(distances, Mapping) else distances, first[0])
-    distances, fused = (channels_of(distances), []) if channels else split_fused(distances, here, precision_here)
+    distances, fused = (channels_of(distances), []) if channels else split_fused(distances)
     chosen = make_candidates(distances, here, precision_here, earlier.identities)
     check_columns(plan, [*(candidate.name for candidate in chosen), *(file.name for file in fused)])
     for file in fused:
@@ -202,7 +202,7 @@ def measure(
         identities |= {file.name: file.identity for file in fused}
         _require_combinable(out, identities, earlier, shard)
         step = batch_size or block_size(executor.device, first[1] if first else None)
-        names, mine = [candidate.name for candidate in chosen], in_shard(len(plan), step, shard)
+        mine = in_shard(len(plan), step, shard)
         with locked(beside(out, "parts"), shard):
             journal = Journal(out, plan, executor.candidates, executor.makers, earlier)
             journal.read()
@@ -211,13 +211,14 @@ def measure(
                 # Shards check the images that they read; the run that writes the table reads all images again.
                 journal.traces.check(progress)
             with _described(plan):
-                missing = [name for name, mask in journal.missing(names).items() if (mask & mine).any()]
+                missing = [name for name, mask in journal.missing().items() if (mask & mine).any()]
                 _try_twice(journal, executor, missing, proven, allow_random)
-                _measure_missing(journal, executor, names, mine, step, progress)
+                _measure_missing(journal, executor, mine, step, progress)
             if shard is not None:
-                return _finish_shard(out, journal, names, ~mine, step)
+                return _finish_shard(out, journal, ~mine, step)
             for file in fused:
-                journal.derive(file.name, file.values({name: journal.of(name) for name in names}), file.identity)
+                parts = {candidate.name: journal.of(candidate.name) for candidate in chosen}
+                journal.derive(file.name, file.values(parts), file.identity)
             columns = [*dict.fromkeys([*earlier.identities, *identities])]
             return _finish(out, journal, columns, chosen[0] if channels else None)
 
@@ -285,7 +286,7 @@ def _try_first(plan: Plan, chosen: Sequence[Candidate], device: str) -> Proven:
     for block, size, decoded in _readable_items(plan, lambda size: size not in tried, len(plan)):
         tried.append(size)
         for candidate in untested:
-            reason = _try_item(candidate, device, block, size, decoded)
+            reason = _try_item(candidate, device, block, decoded)
             if reason:
                 refused.setdefault(candidate.name, (reason, size))
             else:
@@ -299,12 +300,9 @@ def _try_first(plan: Plan, chosen: Sequence[Candidate], device: str) -> Proven:
     return frozenset(proven)
 
 
-def _try_item(candidate: Candidate, device: str, block: Block, size: Size, decoded: Decoded) -> str | None:
+def _try_item(candidate: Candidate, device: str, block: Block, decoded: Decoded) -> str | None:
     """Measure one item; return why the distance does not accept its size, or None."""
-    name, least = candidate.name, getattr(candidate.distance, "least", None)
-    if least is not None:  # networks know their smallest size and need not be run
-        needed = f"(at least {least} x {least} are needed)"
-        return f"{name} cannot measure images of {size[0]} x {size[1]} pixels {needed}" if min(size) < least else None
+    name = candidate.name
     try:
         block = replace(block, wanted={name: np.array([0])})
         failures = Measurer({name: candidate.distance}, device).measure(block, decoded.on(device)).failures
@@ -321,13 +319,7 @@ def _hint(name: str, size: Size) -> str:
     return f"; {', '.join(able)} can" if able else ""
 
 
-def _try_twice(
-    journal: Journal,
-    executor: Executor,
-    names: Sequence[str],
-    proven: Proven,
-    allow_random: bool,
-) -> None:
+def _try_twice(journal: Journal, executor: Executor, names: Sequence[str], proven: Proven, allow_random: bool) -> None:
     """Measure the first few items twice, the second time in reverse order, in two batches; no value is kept.
 
     Refuses distances whose values differ, or notes it in the journal if they are allowed.
@@ -356,19 +348,15 @@ def _try_twice(
 
 def _trials(plan: Plan, names: Sequence[str], proven: Proven) -> list[list[Block]]:
     """Return for each image size a block of items, and blocks of the two halves of the items in reverse order."""
-    items = {size: list[int]() for name, size in sorted(proven) if name in names}
-    readable = _readable_items(plan, lambda size: size in items and len(items[size]) < FEW)
-    for block, size, _ in readable if items else ():
-        items[size].append(int(block.items[0]))
-        if min(map(len, items.values())) == FEW:
-            break
     trials = []
-    for size, some in ((size, some) for size, some in items.items() if some):
+    for size in sorted({size for name, size in proven if name in names}):
+        some = [int(block.items[0]) for block, _, _ in islice(_readable_items(plan, size.__eq__), FEW)]
         tried = [name for name in names if (name, size) in proven]
         # In halves: if a distance uses the extreme image of a batch, values of the half without it differ.
         back, half = some[::-1], (len(some) + 1) // 2
         orders = [np.array(order) for order in (some, back[:half], back[half:]) if order]
-        trials.append([plan.block(order, {name: np.arange(len(order)) for name in tried}) for order in orders])
+        if orders:
+            trials.append([plan.block(order, {name: np.arange(len(order)) for name in tried}) for order in orders])
     return trials
 
 
@@ -376,15 +364,10 @@ def _trials(plan: Plan, names: Sequence[str], proven: Proven) -> list[list[Block
 
 
 def _measure_missing(
-    journal: Journal,
-    executor: Executor,
-    names: Sequence[str],
-    mine: BoolArray,
-    step: int,
-    progress: Progress | None,
+    journal: Journal, executor: Executor, mine: BoolArray, step: int, progress: Progress | None
 ) -> None:
     """Measure values that the journal does not have, in blocks."""
-    plan, missing = journal.plan, journal.missing(names)
+    plan, missing = journal.plan, journal.missing()
     wanted = {name: mask & mine for name, mask in missing.items()}
     done = len(plan) - int(np.any(list(missing.values()), axis=0).sum())
     if progress:
@@ -449,14 +432,14 @@ def _finish(out: Path, journal: Journal, columns: list[str], channels: Candidate
     return Measured(table, failures, notes, card, journal.measured, plan.kind)
 
 
-def _finish_shard(out: Path, journal: Journal, names: Sequence[str], others: BoolArray, step: int) -> Measured:
+def _finish_shard(out: Path, journal: Journal, others: BoolArray, step: int) -> Measured:
     """Count the blocks that other shards have still to measure; they may have written since this one began."""
     plan, failed = journal.plan, np.zeros(len(journal.plan.data), dtype=np.bool_)
     for item, _, _ in journal.failures:
         failed[plan.rows_of(item)] = True
     failures = _failures(plan, failed, journal.failures, out)
     journal.read()
-    missing = np.any(list(journal.missing(names).values()), axis=0) & others
+    missing = np.any(list(journal.missing().values()), axis=0) & others
     remaining = len(np.unique(np.flatnonzero(missing) // step))
     return Measured(None, failures, _notes(journal), {}, journal.measured, plan.kind, remaining)
 
