@@ -65,12 +65,16 @@ class Comparison:
     native: str | None = None
 
     def __repr__(self) -> str:
-        measures = list(dict.fromkeys(r["measure"] for r in self.comparisons if r["measure"] != "score_2afc"))
-        shown = measures if self.planned else measures[:1]
-        return "\n".join(line for measure in shown for line in self.sentences(measure))
+        return "\n".join(line for measure in self.shown for line in self.sentences(measure))
 
     def _repr_html_(self) -> str:
         return "".join(f"<p>{html.escape(line)}</p>" for line in repr(self).splitlines())
+
+    @property
+    def shown(self) -> list[str]:
+        """Measures to show by default: the NLL and, if comparisons were planned, the score of the bare distance."""
+        measures = list(dict.fromkeys(r["measure"] for r in self.comparisons if r["measure"] != "score_2afc"))
+        return measures if self.planned else measures[:1]
 
     def frame(self) -> Any:
         """Return the comparisons as a frame, one row each."""
