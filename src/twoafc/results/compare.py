@@ -159,13 +159,8 @@ def compare_results(
     """Compare the distances of some results under each estimator, on the rows that all of them have.
 
     For a single result these are the comparisons that it already has, if possible. Between results, standard errors
-    are computed by formula, with the noise of training if the results have fits to halves.
-
-    Parameters
-    ----------
-    baseline, pairs
-        Compare every distance with one, or these pairs, instead of all with each other; p-values and intervals are
-        then corrected for these comparisons only.
+    are computed by formula, with the noise of training if the results have fits to halves. With a baseline or pairs,
+    p-values and intervals are corrected for these comparisons only.
     """
     measures = COMPARED[results[0].k]
     places = {result if result.folder is None else os.path.realpath(result.folder) for result in results}
