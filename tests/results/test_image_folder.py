@@ -95,10 +95,8 @@ def test_endings_are_those_of_all_images_however_they_are_written(tree: Path, fi
 
 
 def test_what_is_found_is_read_unless_it_is_too_large(tree: Path) -> None:
-    pictures, content = Pictures(tree), (tree / "plum.jpg").read_bytes()
-    assert pictures.read("plum") == content
-    assert pictures.read("plum", len(content)) == content
-    assert pictures.read("plum", len(content) - 1) is None
+    pictures = Pictures(tree)
+    assert pictures.read("plum") == (tree / "plum.jpg").read_bytes()
     assert pictures.read("none") is None
     with (tree / "vast.png").open("wb") as file:
         file.truncate(2**40)  # a hole, which takes no room

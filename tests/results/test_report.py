@@ -29,10 +29,20 @@ from twoafc.estimators import Network
 from twoafc.evaluation import Settings, evaluate
 from twoafc.files import legible
 from twoafc.inference import NOT_KEPT, Clustering, Dependence
-from twoafc.results import Pictures, Result, check_folder, ranking, report_page, summary_table, surprising
+from twoafc.results import (
+    Pictures,
+    Result,
+    bibtex,
+    check_folder,
+    fill_template,
+    ranking,
+    report_page,
+    summary_table,
+    surprising,
+)
 from twoafc.results.figures import chart
 from twoafc.results.report import page, svg
-from twoafc.results.report.page import card_lines, heading, render
+from twoafc.results.report.page import card_lines, heading
 from twoafc.results.verdict import verdict, with_error
 from twoafc.table import Triplets
 
@@ -166,7 +176,8 @@ def test_a_figure_of_a_name_that_steers_is_a_drawing_all_the_same(tmp_path: Path
 def test_any_name_shows_as_it_is(name: str) -> None:
     nothing: dict[str, Any] = dict.fromkeys(("row", "brief", "examples", "fusion", "profiles", "dots", "explained"))
     lists: dict[str, Any] = {"reading": [], "goodness": [], "matrices": [], "groups": None, "remarks": []}
-    text = render({"versions": {"twoafc": name}}, **nothing, **lists, heading=name, verdict=[name], caveats=[name])
+    texts = {"heading": name, "verdict": [name], "caveats": [name], "card": [], "meta": name, "version": name}
+    text = fill_template(page.TEMPLATE, page.STYLE, **nothing, **lists, **texts, bibtex=bibtex(name))
     shown = html.escape(legible(name), quote=True).replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
     assert text.count(f">{shown}<") >= 3
     drawn = ElementTree.fromstring(svg.interval(svg.Axis(0, 1), (0.5, 0.4, 0.6), name))

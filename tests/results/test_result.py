@@ -233,28 +233,6 @@ def test_a_model_of_pairs_is_queried(of_pairs: Path, capsys: pytest.CaptureFixtu
     assert "Counts of 3 votes for same" in said
 
 
-@pytest.mark.parametrize(
-    ("kind", "options", "message"),
-    [
-        (
-            "pairs",
-            "--d0 1 --d1 2 --votes 3",
-            "the model is of pairs and takes one distance; give --d instead of --d0 and --d1",
-        ),
-        (
-            "triplets",
-            "--d 1 --votes 3",
-            "the model is of triplets and takes two distances; give --d0 and --d1",
-        ),
-    ],
-)
-def test_a_model_of_the_other_kind_is_refused(
-    of_pairs: Path, finished: Path, kind: str, options: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    model = of_pairs / "models" / "good-density.npz" if kind == "pairs" else finished / "models" / "a_b-density.npz"
-    assert refused(capsys, "query", str(model), *options.split()) == message
-
-
 def attributes(result: Result) -> dict[str, Any]:
     """Everything public that a result has, apart from what depends on where it is, in a form that can be compared."""
     place = ("folder", "name", "plot", "fused")

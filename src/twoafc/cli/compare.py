@@ -47,8 +47,7 @@ def compare(
     wrong = [name for name in measure if name not in known]
     if wrong:
         raise ValueError(f"--measure must be one of {', '.join(known)} for these results; found {wrong[0]}")
-    default = [name for name in known if name != "score_2afc"] if compared.planned else ["nll"]
-    measures = measure or default
+    measures = measure or compared.shown
     if compared.planned:
         say(*(sentence for name in measures for sentence in compared.sentences(name)))
     else:

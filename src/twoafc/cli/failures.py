@@ -11,8 +11,6 @@ from twoafc.cli.show import print_table, printed, progress, say
 if TYPE_CHECKING:
     import polars as pl
 
-    from twoafc.results import Result
-
 
 def failures(
     results: Path,
@@ -57,7 +55,7 @@ def failures(
     name = distance or room.ranking(result)[0]["distance"]
     if versus is None:
         rows = room.surprising(result, name, estimator=estimator, top=top)
-        notes = _surprise_notes(result, rows)
+        notes = _surprise_notes(len(result.outcome_rows(name, estimator)))
     else:
         rows = room.disagreements(result, name, versus, estimator=estimator, top=top)
         notes = _disagreement_notes(rows, name, versus)
@@ -91,9 +89,7 @@ def _print_rows(rows: pl.DataFrame, a: str, b: str | None) -> None:
     print_table(f"{title}, {rows['estimator'][0]}", ["triplet", *grouped, "votes for x1", *numbers], lines)
 
 
-def _surprise_notes(result: Result, rows: pl.DataFrame) -> list[str]:
-    tested = result.rows.filter(distance=rows["distance"][0], estimator=rows["estimator"][0])
-    count = len(tested) // tested["seed"].n_unique()
+def _surprise_notes(count: int) -> list[str]:
     return [
         "surprise: -log2 of the mid p-value of the count, in bits; ten bits are as surprising as ten heads in a row",
         f"by chance: how many of all {count} triplets would surprise as much, on average, if P were true",

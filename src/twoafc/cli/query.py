@@ -57,13 +57,13 @@ def query(
         With --triplet: file of the card (.svg, .pdf, .png); default triplet-NAME.svg, none with --json.
     """
     of_results: dict[str, Any] = {"distance": distance, "estimator": estimator, "images": images, "out": out}
-    of_model = {"d0": d0, "d1": d1, "d": d, "votes": votes, "observed": observed}
+    of_model: dict[str, Any] = {"d0": d0, "d1": d1, "d": d, "votes": votes, "observed": observed}
     if triplet is None:
         _refuse(of_results, "needs a folder of results and --triplet")
-        _ask_model(model, d, (d0, d1), votes, observed, json=json, quiet=quiet)
+        _ask_model(model, **of_model, json=json, quiet=quiet)
     else:
         _refuse(of_model, "needs a model; a tested triplet has its own distances and votes")
-        _ask_results(model, triplet, listed(distance), estimator, images, out, json=json, quiet=quiet)
+        _ask_results(model, triplet, **of_results, json=json, quiet=quiet)
 
 
 def _refuse(given: dict[str, Any], why: str) -> None:
@@ -74,11 +74,12 @@ def _refuse(given: dict[str, Any], why: str) -> None:
 
 def _ask_model(
     model: Path,
-    pair: float | None,
-    triplet: tuple[float | None, ...],
+    *,
+    d0: float | None,
+    d1: float | None,
+    d: float | None,
     votes: int | None,
     observed: int | None,
-    *,
     json: bool,
     quiet: bool,
 ) -> None:
@@ -90,21 +91,21 @@ def _ask_model(
         raise ValueError("--observed needs the number of votes; give --votes")
     fit = twoafc.load(model)
     of_pairs = getattr(fit, "k", 2) == 1
-    d = [value for value in ((pair,) if of_pairs else triplet) if value is not None]
-    if of_pairs and len(d) < 1:
+    if of_pairs and d is None:
         raise ValueError("the model is of pairs and takes one distance; give --d instead of --d0 and --d1")
-    if not of_pairs and len(d) < 2:
+    if not of_pairs and None in (d0, d1):
         raise ValueError("the model is of triplets and takes two distances; give --d0 and --d1")
-    answer = ask(fit, *d, votes=1 if votes is None else votes, observed=observed)
+    asked: list[Any] = [d] if of_pairs else [d0, d1]
+    answer = ask(fit, *asked, votes=1 if votes is None else votes, observed=observed)
     if votes is None:
         answer = {name: value for name, value in answer.items() if name in ("d", "d0", "d1", "P", "standard_error")}
     if printed(answer, json, quiet):
         return
     error = "" if answer["standard_error"] is None else f" ± {answer['standard_error']:.4f} (standard error)"
-    where = f"of same at d = {d[0]}" if of_pairs else f"that x1 is chosen at d0 = {d[0]:g}, d1 = {d[1]:g}"
+    where = f"of same at d = {d}" if of_pairs else f"that x1 is chosen at d0 = {d0:g}, d1 = {d1:g}"
     print(f"P = {answer['P']:.4f}{error}: the chance {where}")
     fitted = getattr(getattr(fit, "uniform", None), "values", None)
-    if fitted is not None and not fitted[0] <= min(d) <= max(d) <= fitted[-1]:
+    if fitted is not None and not fitted[0] <= min(asked) <= max(asked) <= fitted[-1]:
         say(
             f"note: the model was fitted to distances from {fitted[0]:.4g} to {fitted[-1]:.4g}; outside this "
             "range P is taken at its nearest end"
@@ -122,17 +123,17 @@ def _ask_model(
 def _ask_results(
     folder: Path,
     triplet: str,
-    names: tuple[str, ...] | None,
+    *,
+    distance: Several,
     estimator: str | None,
     images: Path | None,
     out: Path | None,
-    *,
     json: bool,
     quiet: bool,
 ) -> None:
     from twoafc import results as room
 
-    result = room.Result.read(folder)
+    result, names = room.Result.read(folder), listed(distance)
     pictures = room.pictures_of(result, images)
     if out is None and not json:
         out = Path(f"triplet-{room.plain(triplet)}.svg")

@@ -53,7 +53,6 @@ def unread() -> Iterator[None]:
 
 def print_result(result: Result) -> None:
     """Print the verdict, the table of scores and the notes."""
-    from twoafc.inference import COMPARED
     from twoafc.results import ceiling_sentences, reading, summary_table
 
     verdict = result.verdict()
@@ -62,8 +61,7 @@ def print_result(result: Result) -> None:
     print_table(table.caption, table.header, table.rows)
     if result.card.get("planned"):
         compared = result.compare()
-        measures = [name for name in COMPARED[result.k] if name != "score_2afc"]
-        sentences = (sentence for measure in measures for sentence in compared.sentences(measure))
+        sentences = (sentence for measure in compared.shown for sentence in compared.sentences(measure))
         say(*(sentence for sentence in sentences if f"{sentence}." not in verdict))
     if result.error_bars:
         say(reading(result.scores), f"error bars: {result.error_bars}", *ceiling_sentences(result.ceiling))

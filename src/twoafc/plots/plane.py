@@ -59,21 +59,9 @@ CURVE_BINS = 20
 
 
 def surface_values(function: Callable[..., Any], uniform: Uniform, size: int = 101) -> FloatArray:
-    """Evaluate a function of d0 and d1 over the uniformised plane.
+    """Evaluate a function of d0 and d1, such as `probability` of a fit, over the uniformised plane.
 
-    Parameters
-    ----------
-    function : callable (d0, d1) -> array
-        `probability` or `standard_error` of a fit.
-    uniform : Uniform
-        The map of the distances to [0, 1].
-    size : int
-        Nodes along each axis.
-
-    Returns
-    -------
-    array, shape (size, size)
-        Row i has u0 = i / (size - 1), column j has u1 = j / (size - 1).
+    Row i of the array, of shape (size, size), has u0 = i / (size - 1), column j has u1 = j / (size - 1).
     """
     d0, d1 = np.meshgrid(*[uniform.inverse(np.linspace(0, 1, size))] * 2, indexing="ij")
     return np.asarray(function(d0.ravel(), d1.ravel()), dtype=np.float64).reshape(size, size)

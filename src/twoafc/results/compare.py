@@ -65,12 +65,16 @@ class Comparison:
     native: str | None = None
 
     def __repr__(self) -> str:
-        measures = list(dict.fromkeys(r["measure"] for r in self.comparisons if r["measure"] != "score_2afc"))
-        shown = measures if self.planned else measures[:1]
-        return "\n".join(line for measure in shown for line in self.sentences(measure))
+        return "\n".join(line for measure in self.shown for line in self.sentences(measure))
 
     def _repr_html_(self) -> str:
         return "".join(f"<p>{html.escape(line)}</p>" for line in repr(self).splitlines())
+
+    @property
+    def shown(self) -> list[str]:
+        """Measures to show by default: the NLL and, if comparisons were planned, the score of the bare distance."""
+        measures = list(dict.fromkeys(r["measure"] for r in self.comparisons if r["measure"] != "score_2afc"))
+        return measures if self.planned else measures[:1]
 
     def frame(self) -> Any:
         """Return the comparisons as a frame, one row each."""
@@ -155,13 +159,8 @@ def compare_results(
     """Compare the distances of some results under each estimator, on the rows that all of them have.
 
     For a single result these are the comparisons that it already has, if possible. Between results, standard errors
-    are computed by formula, with the noise of training if the results have fits to halves.
-
-    Parameters
-    ----------
-    baseline, pairs
-        Compare every distance with one, or these pairs, instead of all with each other; p-values and intervals are
-        then corrected for these comparisons only.
+    are computed by formula, with the noise of training if the results have fits to halves. With a baseline or pairs,
+    p-values and intervals are corrected for these comparisons only.
     """
     measures = COMPARED[results[0].k]
     places = {result if result.folder is None else os.path.realpath(result.folder) for result in results}

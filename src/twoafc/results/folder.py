@@ -255,16 +255,13 @@ def _written(result: Result, folder: str | Path) -> tuple[dict[str, Any], dict[s
 def read_result(folder: Path) -> dict[str, Any]:
     """Read scores.json of a folder as the arguments of `Result`; a `DataError` if it is not as it was written."""
     content = RESULTS.read_card(folder, AGAIN)
-    card, digests = content["card"], content["sha256"]
-    row = "pair" if card.get("kind") == "pairs" else "triplet"
+    card = content["card"]
     own = {name: value for name, value in card.items() if name not in ("notes", "error_bars", "files")}
     for table in card["data"].values():
         if "path" in table:
             table["path"] = os.path.abspath(folder / table["path"])
     return {
         "scores": [_with_infinity(record) for record in content["scores"]],
-        "triplets": _read_rows(folder, f"{row}s.parquet", digests),
-        "votes": _read_rows(folder, "votes.parquet", digests),
         "notes": card["notes"],
         "comparisons": content["comparisons"],
         "goodness": {
@@ -273,9 +270,10 @@ def read_result(folder: Path) -> dict[str, Any]:
         "error_bars": card["error_bars"],
         "ceiling": restored(Ceiling | None, content["ceiling"]),
         "findings": [_finding(record) for record in content["findings"]],
-        "row": row,
+        "row": "pair" if card.get("kind") == "pairs" else "triplet",
         "card": own,
         "folder": folder,
+        "digests": content["sha256"],
     }
 
 
@@ -291,8 +289,8 @@ def _with_infinity(record: Record) -> Record:
     return record | {name: math.inf for name in INFINITE if name in record and record[name] is None}
 
 
-def _read_rows(folder: Path, name: str, digests: Mapping[str, str]) -> pl.DataFrame | None:
-    """Read a frame of the folder; None if the result has none."""
+def read_rows(folder: Path, name: str, digests: Mapping[str, str]) -> pl.DataFrame | None:
+    """Read a frame of the folder; None if the result has none, a `DataError` if the file is not as it was written."""
     if name not in digests:
         return None
     require_unchanged(folder / name, digests[name], AGAIN)

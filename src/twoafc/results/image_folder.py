@@ -65,11 +65,11 @@ class Pictures:
         own = root.split(os.sep)
         return [name for name in names if known.isdisjoint(_places(name, own))]
 
-    def read(self, name: str, most_bytes: int = MOST_BYTES) -> bytes | None:
+    def read(self, name: str) -> bytes | None:
         """Read the file of an image; None if there is none inside the folder, or it is too large."""
         path = self.path(name)
         try:
-            if path is None or path.stat().st_size > most_bytes:
+            if path is None or path.stat().st_size > MOST_BYTES:
                 return None
             with open_file(path) as file:
                 return file.read()

@@ -80,7 +80,9 @@ class Result:
     card : dict
         Provenance: versions, tables with their hashes, settings, fits; ``frames``, the library of the training table.
     folder : Path, optional
-        Folder that the result was read from; its `runs` are read when they are first used.
+        Folder to read `triplets`, `votes` and `runs` from when they are first used.
+    digests : mapping of file name to SHA-256, optional
+        The files with frames in the folder.
     """
 
     def __init__(
@@ -99,15 +101,16 @@ class Result:
         row: str = "triplet",
         card: Mapping[str, Any] | None = None,
         folder: Path | None = None,
+        digests: Mapping[str, str] | None = None,
     ) -> None:
         self.scores, self.notes, self.comparisons = list(scores), list(notes), list(comparisons)
         self.goodness, self.findings = dict(goodness or {}), list(findings)
         self.error_bars, self.ceiling, self.row = error_bars, ceiling, row
-        self.triplets, self.votes = triplets, votes
         self.card: dict[str, Any] = dict(card or {})
         self.folder = folder
+        self._digests = dict(digests or {})
         if folder is None:
-            self.runs = list(runs or ())
+            self.triplets, self.votes, self.runs = triplets, votes, list(runs or ())
 
     def __repr__(self) -> str:
         table = tables.summary_table(self.scores, short=True)
@@ -120,7 +123,10 @@ class Result:
 
     @classmethod
     def read(cls, folder: str | Path) -> Result:
-        """Read a folder that `write` has written; anything else raises a `DataError`."""
+        """Read a folder that `write` has written; frames and models are read when they are first used.
+
+        Anything else raises a `DataError`.
+        """
         return cls(**folders.read_result(Path(folder)))
 
     def write(
@@ -171,6 +177,18 @@ class Result:
     def name(self) -> str:
         """Name of the folder, for messages."""
         return "the result" if self.folder is None else str(self.folder)
+
+    @cached_property
+    def triplets(self) -> pl.DataFrame | None:
+        """P and NLL of every tested row, for each distance and estimator, in long form; None for counts."""
+        assert self.folder is not None
+        return folders.read_rows(self.folder, f"{self.row}s.parquet", self._digests)
+
+    @cached_property
+    def votes(self) -> pl.DataFrame | None:
+        """The single votes on the tested rows, if their observers are known."""
+        assert self.folder is not None
+        return folders.read_rows(self.folder, "votes.parquet", self._digests)
 
     @cached_property
     def runs(self) -> list[Run]:

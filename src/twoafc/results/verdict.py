@@ -111,16 +111,12 @@ def _against(baseline: str, ranked: Sequence[Record], tested: Sequence[Record]) 
         record = next((r for r in tested if {r["a"], r["b"]} == {name, baseline}), None)
         if record is not None:
             kinds["alike" if not record["different"] else "better" if record["a"] == name else "worse"].append(name)
-    words = {
-        "better": ("explains the votes better", "explain the votes better"),
-        "alike": ("cannot be told apart from it",) * 2,
-        "worse": ("explains the votes worse", "explain the votes worse"),
-    }
-    parts = [
-        f"{_number(len(names))} {words[kind][len(names) > 1]} ({join_names(names, 6)})"
-        for kind, names in kinds.items()
-        if names
-    ]
+    parts = []
+    for kind, names in kinds.items():
+        verb = "explains" if len(names) == 1 else "explain"
+        words = "cannot be told apart from it" if kind == "alike" else f"{verb} the votes {kind}"
+        if names:
+            parts.append(f"{_number(len(names))} {words} ({join_names(names, 6)})")
     return f"Against {baseline}, the baseline: {', '.join(parts)}."
 
 

@@ -32,6 +32,7 @@ from twoafc.table import ENDS
 if TYPE_CHECKING:
     from twoafc.results.result import Result
 
+TEMPLATE, STYLE = (Path(__file__).with_name(name) for name in ("report.html", "style.css"))
 ALONE = {2: "2AFC of the distance alone, %", 1: "average precision, %"}
 """Heading of the second column of the chart, of triplets (2) and of pairs (1)."""
 ERROR_NODES = 31
@@ -74,8 +75,15 @@ def report_page(result: Result, images: str | Path | None = None) -> str:
     for finding in result.findings:
         findings[finding.level].append(str(finding).partition(": ")[2])
     cautions = {f"Caution: {caveat}." for caveat in result.caveats}  # shown separately
-    return render(
-        result.card,
+    version = result.card.get("versions", {}).get("twoafc", "?")
+    made = [*_fitted_to(result.card), f"twoafc {version}", str(result.card.get("created", ""))[:10]]
+    return fill_template(
+        TEMPLATE,
+        STYLE,
+        card=card_lines(result.card),
+        meta=" · ".join(filter(None, made)),
+        version=version,
+        bibtex=bibtex(version),
         row=result.row,
         heading=heading(ranked, result.card),
         verdict=[sentence for sentence in result.verdict() if sentence not in cautions],
@@ -95,20 +103,6 @@ def report_page(result: Result, images: str | Path | None = None) -> str:
         matrices=matrices(result, ranked),
         groups=groups(result, ranked) if ranked else None,
         remarks=[*result.notes, *findings["note"]],
-    )
-
-
-def render(card: Mapping[str, Any], **values: Any) -> str:
-    """Fill the template of the report."""
-    version = card.get("versions", {}).get("twoafc", "?")
-    return fill_template(
-        Path(__file__).with_name("report.html"),
-        Path(__file__).with_name("style.css"),
-        card=card_lines(card),
-        meta=" · ".join([*_fitted_to(card), f"twoafc {version}", *filter(None, [str(card.get("created", ""))[:10]])]),
-        version=version,
-        bibtex=bibtex(version),
-        **values,
     )
 
 
