@@ -126,7 +126,9 @@ def _direction(profiles: list[Profile]) -> Iterator[Finding]:
         against = [name for name in state if state[name] == "disagrees"]
         agreeing = [name for name in state if state[name] == "agrees"]
         elsewhere = states[other.role] if other else {}
-        if other and _contradict(state, elsewhere):
+        pairs = {(state[name], elsewhere[name]) for name in state if name in elsewhere}
+        # All distances with a clear state in both tables disagree with the votes here and agree there.
+        if other and {pair for pair in pairs if {*pair} <= {"agrees", "disagrees"}} == {("disagrees", "agrees")}:
             yield _opposite_tables(profile, other, against)
         elif agreeing:
             against += [name for name in state if state[name] == "unclear" and _opposed(profile, name, agreeing)]
@@ -205,13 +207,6 @@ def _opposed(profile: Profile, name: str, agreeing: list[str]) -> bool:
 
 def _min_correlation(profile: Profile) -> float:
     return max(CORRELATED, 5 / float(np.sqrt(len(profile.table))))
-
-
-def _contradict(state: dict[str, State], elsewhere: dict[str, State]) -> bool:
-    """Whether all distances with a clear state in both tables disagree with the votes here and agree there."""
-    pairs = [(state[name], elsewhere[name]) for name in state if name in elsewhere]
-    clear = [pair for pair in pairs if set(pair) <= {"agrees", "disagrees"}]
-    return bool(clear) and all(pair == ("disagrees", "agrees") for pair in clear)
 
 
 def _opposite_tables(profile: Profile, other: Profile, against: list[str]) -> Finding:

@@ -64,22 +64,23 @@ class Goodness:
 
     def sentences(self) -> list[str]:
         """Describe the result in words, one sentence for each attribute."""
-        sentences = [self.calibration.sentence(of_pairs=self.row == "pair"), self._unexplained()]
+        sentences = [self.calibration.sentence(of_pairs=self.row == "pair")]
+        if self.intraclass is None:
+            sentences.append(
+                "variation that the distance leaves unexplained cannot be estimated from one vote per triplet"
+            )
+        else:
+            value, _, low, high = self.intraclass
+            sentences.append(
+                f"two votes on one triplet correlate beyond P by {value:.3f}, 95 % interval {low:.3f} to {high:.3f}: "
+                "variation between triplets that the distance leaves unexplained, and the smoother's error"
+            )
         if self.residuals is not None:
             worst = self.residuals.worst()
             none = "P has no misfit that can be distinguished from noise"
             sentences.append(f"largest misfit of P: {worst}" if worst else none)
         sentences += [check["sentence"] for check in (self.asymmetry, self.lapses) if check is not None]
         return [sentence.replace("triplet", self.row) for sentence in sentences]
-
-    def _unexplained(self) -> str:
-        if self.intraclass is None:
-            return "variation that the distance leaves unexplained cannot be estimated from one vote per triplet"
-        value, _, low, high = self.intraclass
-        return (
-            f"two votes on one triplet correlate beyond P by {value:.3f}, 95 % interval {low:.3f} to {high:.3f}: "
-            "variation between triplets that the distance leaves unexplained, and the smoother's error"
-        )
 
 
 def goodness_of_fit(table: Votes, P: FloatArray, clusters: Clustering) -> Goodness:
