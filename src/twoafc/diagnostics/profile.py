@@ -202,8 +202,8 @@ class Profile:
 
         NaN where there are too few references, or rows, to know the error.
         """
-        names = list(self.varying)
-        return dict(zip(names, holm([self._below_half(name) for name in names]).tolist(), strict=True))
+        corrected = holm([self._below_half(name) for name in self.varying]).tolist()
+        return dict(zip(self.varying, corrected, strict=True))
 
     def _below_half(self, name: str) -> float:
         relation, table = self.relations[name], self.table
@@ -215,8 +215,8 @@ class Profile:
         side, excess = np.sign(u0 - u1), relation.score / 100 - 0.5
         own, weight = clustering.rows.weights, clustering.rows.shares()
         centre, coefficient = 0.5 + side * excess, side / table.M * own / own.sum()
-        residual, least = table.n - table.M * centre, least_error(table.effective_rows)
-        se = max(float(clustering.linear_errors(coefficient, residual, centre, weight)[0]), least)
+        error = clustering.linear_errors(coefficient, table.n - table.M * centre, centre, weight)
+        se = max(float(error[0]), least_error(table.effective_rows))
         p = p_value(excess, se, float(clustering.units(weight)[0]))
         return p / 2 if np.isfinite(p) else 1.0
 
