@@ -62,7 +62,9 @@ def relation_to_votes(profiles: list[Profile]) -> Iterator[Finding]:
     in_groups = [finding for profile in profiles for finding in _groups(profile)]
     # In a table with deviating groups, what all rows show together is a mixture.
     mixed = {finding.table for finding in in_groups}
-    for finding in chain(_direction(profiles), _shuffled(profiles)):
+    # Each table with the other one, if there are two.
+    tables = list(zip(profiles, profiles[::-1] if len(profiles) == 2 else [None], strict=True))
+    for finding in chain(_direction(tables), _shuffled(tables)):
         if finding.table not in mixed:
             yield finding
     yield from in_groups
@@ -98,12 +100,6 @@ def direction_of_pairs(profile: Profile) -> Iterator[Finding]:
     yield Finding("direction", "warning", profile.role, single, message, evidence, remedy)
 
 
-def _with_other(profiles: list[Profile]) -> Iterator[tuple[Profile, Profile | None]]:
-    """Each table with the other one, if there are two."""
-    for index, profile in enumerate(profiles):
-        yield profile, profiles[1 - index] if len(profiles) == 2 else None
-
-
 def _single(names: list[str]) -> str | None:
     """The only one of some names; None where there are several."""
     return names[0] if len(names) == 1 else None
@@ -119,9 +115,9 @@ def _scores(relations: Relations, names: list[str]) -> str:
 # Direction: distances that disagree with the votes
 
 
-def _direction(profiles: list[Profile]) -> Iterator[Finding]:
-    states = {profile.role: _states(profile) for profile in profiles}
-    for profile, other in _with_other(profiles):
+def _direction(tables: list[tuple[Profile, Profile | None]]) -> Iterator[Finding]:
+    states = {profile.role: _states(profile) for profile, _ in tables}
+    for profile, other in tables:
         state = states[profile.role]
         against = [name for name in state if state[name] == "disagrees"]
         agreeing = [name for name in state if state[name] == "agrees"]
@@ -248,9 +244,8 @@ def _one_against(profile: Profile, name: str, agreeing: list[str], other: Profil
     side, size, least = profile.side[name, nearest], profile.size[name, nearest], _min_correlation(profile)
     scores = f"{_scores(profile.relations, [name])}, {_scores(profile.relations, agreeing)} for {join_names(agreeing)}"
     evidence = f"{scores}; rank correlation with {nearest} {side:.2f} (of d0 - d1) and {size:.2f} (of d0 + d1)"
-    level: Level = "warning"
+    level: Level = "note" if side > least else "warning"
     if side > least:
-        level = "note"
         message = f"{name} disagrees with the votes but not with the other distances: it is not a similarity"
         remedy = "check its d0 and d1"
     elif side < -least and size < -0.1:
@@ -309,8 +304,8 @@ def _turning(profile: Profile, name: str) -> Finding:
 # Shuffled: distances that explain none of the votes
 
 
-def _shuffled(profiles: list[Profile]) -> Iterator[Finding]:
-    for profile, other in _with_other(profiles):
+def _shuffled(tables: list[tuple[Profile, Profile | None]]) -> Iterator[Finding]:
+    for profile, other in tables:
         if profile.one_sided or np.std(profile.table.n / profile.table.M) < MIN_VOTE_SPREAD:
             continue
         related = [name for name in profile.varying if profile.relations[name].p < P_RELATED]
