@@ -126,7 +126,6 @@ class Column:
     ``weighted`` is its distribution by the sampling weights of the rows.
     """
 
-    name: str
     d: tuple[FloatArray, ...]
     u: tuple[FloatArray, ...]
     uniform: Uniform
@@ -245,7 +244,7 @@ def profile_of(role: str, table: Votes) -> Profile:
     for name, d in table.distances.items():
         uniform, u, _ = uniformise(np.concatenate(d), d[0][:0])
         weighted = uniform if table.weight is None else Uniform.learn(*d, weight=table.scaled_weight)
-        columns[name] = Column(name, d, tuple(np.split(u, len(d))), uniform, weighted)
+        columns[name] = Column(d, tuple(np.split(u, len(d))), uniform, weighted)
     unit = repeated_units(table)
     if unit is None and "ref" in table.labels.columns and table.labels["ref"].n_unique() == 1:
         unit = np.zeros(len(table), dtype=np.int64)

@@ -33,9 +33,8 @@ def values(profile: Profile) -> Iterator[Finding]:
     rows = len(profile.table)
     if rows < MIN_ROWS:
         return
-    earlier: list[Column] = []
-    for column in profile.columns.values():
-        name = column.name
+    earlier: dict[str, Column] = {}
+    for name, column in profile.columns.items():
         if column.constant is not None:
             message = f"a distance must vary; {name} is {'nearly ' * (len(column.times) > 1)}constant"
             remedy = "measure it again and write all its digits, or leave it out"
@@ -47,12 +46,12 @@ def values(profile: Profile) -> Iterator[Finding]:
             evidence = f"{share_of(below, profile.table.k * rows)} values are below 0, the least is {smallest:g}"
             remedy = "check that it is a distance, smaller = closer, and not a similarity, a logarithm or a difference"
             yield Finding("negative", "note", profile.role, name, message, evidence, remedy)
-        twin = next((other.name for other in earlier if np.array_equal(column.d, other.d)), None)
+        twin = next((other for other in earlier if np.array_equal(column.d, earlier[other].d)), None)
         if twin is not None and column.constant is None:
             message = f"{name} and {twin} are the same distance under two names"
             remedy = "check that both were measured; leave one out"
             yield Finding("twins", "note", profile.role, name, message, f"all {rows} rows are equal", remedy)
-        earlier.append(column)
+        earlier[name] = column
 
 
 def sides(profile: Profile) -> Iterator[Finding]:
