@@ -158,12 +158,7 @@ def expected_nll_per_triplet(M: ArrayLike, P: ArrayLike) -> FloatArray:
     >>> expected_nll_per_triplet([1, 2], [0.5, 0.5]).round(4)
     array([0.6931, 1.0397])
     """
-
-    def entropy(m: int, p: FloatArray) -> FloatArray:
-        log_p = log_pmf(likely_counts(m, p), m, p[:, None])
-        return np.asarray(-np.sum(np.exp(log_p) * np.where(np.isneginf(log_p), 0.0, log_p), axis=1))
-
-    return _by_votes(entropy, M, P)
+    return _expected(lambda j, m, p, log_p: -np.where(np.isneginf(log_p), 0.0, log_p), M, P)
 
 
 def expected_agreement_per_triplet(M: ArrayLike, P: ArrayLike) -> FloatArray:
@@ -174,13 +169,7 @@ def expected_agreement_per_triplet(M: ArrayLike, P: ArrayLike) -> FloatArray:
     >>> expected_agreement_per_triplet([1, 2], [1.0, 0.5])
     array([100.,  75.])
     """
-
-    def expected(m: int, p: FloatArray) -> FloatArray:
-        counts = likely_counts(m, p)
-        off = _off_mode(counts.astype(np.float64), np.asarray(m, dtype=np.float64), p[:, None]) / m
-        return np.asarray(100 - 100 * np.sum(np.exp(log_pmf(counts, m, p[:, None])) * off, axis=1))
-
-    return _by_votes(expected, M, P)
+    return 100 - 100 * _expected(lambda j, m, p, log_p: _off_mode(j, m, p) / m, M, P)
 
 
 def expected_nll(M: ArrayLike, P: ArrayLike) -> float:
@@ -233,8 +222,10 @@ def _checked(n: ArrayLike, M: ArrayLike, P: ArrayLike, *, name: str = "P") -> tu
     return n, M, P
 
 
-def _by_votes(formula: Callable[[int, FloatArray], FloatArray], M: ArrayLike, P: ArrayLike) -> FloatArray:
-    """Apply a formula that sums over j = 0..M to all triplets with the same M at once."""
+def _expected(
+    score: Callable[[FloatArray, FloatArray, FloatArray, FloatArray], FloatArray], M: ArrayLike, P: ArrayLike
+) -> FloatArray:
+    """Expectation over counts j of a score, a function of j, M, P and log Pr_B(j; M, P), for each triplet."""
     _checked(0, M, P)
     M, P = np.broadcast_arrays(np.asarray(M), np.asarray(P, dtype=np.float64))
     values = np.empty(P.shape)
@@ -247,5 +238,8 @@ def _by_votes(formula: Callable[[int, FloatArray], FloatArray], M: ArrayLike, P:
             p = P.flat[some]
             # Rows of counts come in runs of one P, whatever their n.
             new = np.concatenate([[True], p[1:] != p[:-1]])
-            values.flat[some] = formula(int(m), p[new])[np.cumsum(new) - 1]
+            j, p = likely_counts(int(m), p[new]).astype(np.float64), p[new][:, None]
+            log_p = log_pmf(j, m, p)
+            expected = np.sum(np.exp(log_p) * score(j, np.asarray(m, dtype=np.float64), p, log_p), axis=1)
+            values.flat[some] = expected[np.cumsum(new) - 1]
     return values

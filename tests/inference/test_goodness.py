@@ -46,9 +46,9 @@ def votes(T: int, seed: int, *, M: int = 3, spread: float = 0.0) -> tuple[np.nda
 
 def test_bins_against_slow_sums() -> None:
     n, M, P = votes(1000, 1)
-    result = calibration(n, M, P, alone(1000), bins=10)
-    assert [each.triplets for each in result.bins] == [100] * 10
-    edges = np.sort(P).reshape(10, 100)
+    result = calibration(n, M, P, alone(1000))
+    assert [each.triplets for each in result.bins] == [50] * 20
+    edges = np.sort(P).reshape(20, 50)
     for each, values in zip(result.bins, edges, strict=True):
         rows = (values[0] <= P) & (values[-1] >= P)
         assert each.votes == M[rows].sum()
@@ -137,11 +137,11 @@ def test_the_intraclass_correlation_is_recovered() -> None:
 
 def test_residuals_are_summed_by_cell_with_mirrors() -> None:
     rng = np.random.default_rng(5)
-    T, G = 400, 4
+    T, G = 2000, 8
     d0, d1 = rng.random((2, T))
     M = rng.integers(1, 4, T)
     n, P = rng.binomial(M, 0.5), expit(2 * (d0 - d1))
-    result = residual_map(n, M, P, d0, d1, alone(T), cells=G)
+    result = residual_map(n, M, P, d0, d1, alone(T))
     U = Uniform.learn(d0, d1)
     for i in range(G):
         for j in range(i):

@@ -187,10 +187,8 @@ def _one_image(profile: Profile) -> Iterator[Finding]:
     references = int(((labels["x0"] == labels["ref"]) | (labels["x1"] == labels["ref"])).sum())
     if same + references:
         message = "x0, x1 and the reference should be three images; some rows name one twice"
-        evidence = (
-            f"x0 is x1 in {share_of(same, len(labels))} rows, x0 or x1 is the reference in "
-            f"{share_of(references, len(labels))}"
-        )
+        twice, as_reference = share_of(same, len(labels)), share_of(references, len(labels))
+        evidence = f"x0 is x1 in {twice} rows, x0 or x1 is the reference in {as_reference}"
         remedy = "leave such rows out unless they are attention checks"
         yield Finding("one_image", "note", profile.role, None, message, evidence, remedy)
 

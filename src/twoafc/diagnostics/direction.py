@@ -62,7 +62,9 @@ def relation_to_votes(profiles: list[Profile]) -> Iterator[Finding]:
     in_groups = [finding for profile in profiles for finding in _groups(profile)]
     # In a table with deviating groups, what all rows show together is a mixture.
     mixed = {finding.table for finding in in_groups}
-    for finding in chain(_direction(profiles), _shuffled(profiles)):
+    # Each table with the other one, if there are two.
+    tables = list(zip(profiles, profiles[::-1] if len(profiles) == 2 else [None], strict=True))
+    for finding in chain(_direction(tables), _shuffled(tables)):
         if finding.table not in mixed:
             yield finding
     yield from in_groups
@@ -98,12 +100,6 @@ def direction_of_pairs(profile: Profile) -> Iterator[Finding]:
     yield Finding("direction", "warning", profile.role, single, message, evidence, remedy)
 
 
-def _with_other(profiles: list[Profile]) -> Iterator[tuple[Profile, Profile | None]]:
-    """Each table with the other one, if there are two."""
-    for index, profile in enumerate(profiles):
-        yield profile, profiles[1 - index] if len(profiles) == 2 else None
-
-
 def _single(names: list[str]) -> str | None:
     """The only one of some names; None where there are several."""
     return names[0] if len(names) == 1 else None
@@ -119,14 +115,16 @@ def _scores(relations: Relations, names: list[str]) -> str:
 # Direction: distances that disagree with the votes
 
 
-def _direction(profiles: list[Profile]) -> Iterator[Finding]:
-    states = {profile.role: _states(profile) for profile in profiles}
-    for profile, other in _with_other(profiles):
+def _direction(tables: list[tuple[Profile, Profile | None]]) -> Iterator[Finding]:
+    states = {profile.role: _states(profile) for profile, _ in tables}
+    for profile, other in tables:
         state = states[profile.role]
         against = [name for name in state if state[name] == "disagrees"]
         agreeing = [name for name in state if state[name] == "agrees"]
         elsewhere = states[other.role] if other else {}
-        if other and _contradict(state, elsewhere):
+        pairs = {(state[name], elsewhere[name]) for name in state if name in elsewhere}
+        # All distances with a clear state in both tables disagree with the votes here and agree there.
+        if other and {pair for pair in pairs if {*pair} <= {"agrees", "disagrees"}} == {("disagrees", "agrees")}:
             yield _opposite_tables(profile, other, against)
         elif agreeing:
             against += [name for name in state if state[name] == "unclear" and _opposed(profile, name, agreeing)]
@@ -207,13 +205,6 @@ def _min_correlation(profile: Profile) -> float:
     return max(CORRELATED, 5 / float(np.sqrt(len(profile.table))))
 
 
-def _contradict(state: dict[str, State], elsewhere: dict[str, State]) -> bool:
-    """Whether all distances with a clear state in both tables disagree with the votes here and agree there."""
-    pairs = [(state[name], elsewhere[name]) for name in state if name in elsewhere]
-    clear = [pair for pair in pairs if set(pair) <= {"agrees", "disagrees"}]
-    return bool(clear) and all(pair == ("disagrees", "agrees") for pair in clear)
-
-
 def _opposite_tables(profile: Profile, other: Profile, against: list[str]) -> Finding:
     """One table disagrees with its votes, the other agrees: the values decide whether it is the same quantity."""
     names = [name for name in against if name in other.columns]
@@ -253,9 +244,8 @@ def _one_against(profile: Profile, name: str, agreeing: list[str], other: Profil
     side, size, least = profile.side[name, nearest], profile.size[name, nearest], _min_correlation(profile)
     scores = f"{_scores(profile.relations, [name])}, {_scores(profile.relations, agreeing)} for {join_names(agreeing)}"
     evidence = f"{scores}; rank correlation with {nearest} {side:.2f} (of d0 - d1) and {size:.2f} (of d0 + d1)"
-    level: Level = "warning"
+    level: Level = "note" if side > least else "warning"
     if side > least:
-        level = "note"
         message = f"{name} disagrees with the votes but not with the other distances: it is not a similarity"
         remedy = "check its d0 and d1"
     elif side < -least and size < -0.1:
@@ -314,8 +304,8 @@ def _turning(profile: Profile, name: str) -> Finding:
 # Shuffled: distances that explain none of the votes
 
 
-def _shuffled(profiles: list[Profile]) -> Iterator[Finding]:
-    for profile, other in _with_other(profiles):
+def _shuffled(tables: list[tuple[Profile, Profile | None]]) -> Iterator[Finding]:
+    for profile, other in tables:
         if profile.one_sided or np.std(profile.table.n / profile.table.M) < MIN_VOTE_SPREAD:
             continue
         related = [name for name in profile.varying if profile.relations[name].p < P_RELATED]

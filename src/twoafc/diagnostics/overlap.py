@@ -189,18 +189,12 @@ def _hashed(*columns: ArrayLike | pl.Series) -> Keys:
 def _coincidence(profile: Profile, rows: Sides, couples: float, found: float) -> bool:
     """Whether so many equal rows among some couples of rows may be coincidences, as coarse distances have many."""
     equal = _collision(np.unique(np.concatenate(rows), return_counts=True)[1])
-    if _identifying(profile, equal):
+    # Where values that are equal in one distance are equal in all, they mean the same images.
+    fine = [name for name, column in profile.varying.items() if _collision(column.times) <= 1.5 * equal]
+    if equal > 0 and any(abs(profile.side[a, b]) < SAME_RANKS for a in fine for b in fine):
         return False
     expected = factorial(len(rows)) * couples * equal ** len(rows)
     return bool(pdtrc(found - 1, SAFETY * expected) > P_ACCIDENT)
-
-
-def _identifying(profile: Profile, equal: float) -> bool:
-    """Whether equal distances mean the same images: values that are equal in one distance are equal in all."""
-    if equal == 0:
-        return False
-    fine = [name for name, column in profile.varying.items() if _collision(column.times) <= 1.5 * equal]
-    return any(abs(profile.side[a, b]) < SAME_RANKS for a in fine for b in fine)
 
 
 def _couples(times: IntArray) -> float:

@@ -126,7 +126,6 @@ class Column:
     ``weighted`` is its distribution by the sampling weights of the rows.
     """
 
-    name: str
     d: tuple[FloatArray, ...]
     u: tuple[FloatArray, ...]
     uniform: Uniform
@@ -202,8 +201,8 @@ class Profile:
 
         NaN where there are too few references, or rows, to know the error.
         """
-        names = list(self.varying)
-        return dict(zip(names, holm([self._below_half(name) for name in names]).tolist(), strict=True))
+        corrected = holm([self._below_half(name) for name in self.varying]).tolist()
+        return dict(zip(self.varying, corrected, strict=True))
 
     def _below_half(self, name: str) -> float:
         relation, table = self.relations[name], self.table
@@ -215,8 +214,8 @@ class Profile:
         side, excess = np.sign(u0 - u1), relation.score / 100 - 0.5
         own, weight = clustering.rows.weights, clustering.rows.shares()
         centre, coefficient = 0.5 + side * excess, side / table.M * own / own.sum()
-        residual, least = table.n - table.M * centre, least_error(table.effective_rows)
-        se = max(float(clustering.linear_errors(coefficient, residual, centre, weight)[0]), least)
+        error = clustering.linear_errors(coefficient, table.n - table.M * centre, centre, weight)
+        se = max(float(error[0]), least_error(table.effective_rows))
         p = p_value(excess, se, float(clustering.units(weight)[0]))
         return p / 2 if np.isfinite(p) else 1.0
 
@@ -245,7 +244,7 @@ def profile_of(role: str, table: Votes) -> Profile:
     for name, d in table.distances.items():
         uniform, u, _ = uniformise(np.concatenate(d), d[0][:0])
         weighted = uniform if table.weight is None else Uniform.learn(*d, weight=table.scaled_weight)
-        columns[name] = Column(name, d, tuple(np.split(u, len(d))), uniform, weighted)
+        columns[name] = Column(d, tuple(np.split(u, len(d))), uniform, weighted)
     unit = repeated_units(table)
     if unit is None and "ref" in table.labels.columns and table.labels["ref"].n_unique() == 1:
         unit = np.zeros(len(table), dtype=np.int64)

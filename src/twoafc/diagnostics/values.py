@@ -33,9 +33,8 @@ def values(profile: Profile) -> Iterator[Finding]:
     rows = len(profile.table)
     if rows < MIN_ROWS:
         return
-    earlier: list[Column] = []
-    for column in profile.columns.values():
-        name = column.name
+    earlier: dict[str, Column] = {}
+    for name, column in profile.columns.items():
         if column.constant is not None:
             message = f"a distance must vary; {name} is {'nearly ' * (len(column.times) > 1)}constant"
             remedy = "measure it again and write all its digits, or leave it out"
@@ -47,47 +46,40 @@ def values(profile: Profile) -> Iterator[Finding]:
             evidence = f"{share_of(below, profile.table.k * rows)} values are below 0, the least is {smallest:g}"
             remedy = "check that it is a distance, smaller = closer, and not a similarity, a logarithm or a difference"
             yield Finding("negative", "note", profile.role, name, message, evidence, remedy)
-        twin = next((other.name for other in earlier if np.array_equal(column.d, other.d)), None)
+        twin = next((other for other in earlier if np.array_equal(column.d, earlier[other].d)), None)
         if twin is not None and column.constant is None:
             message = f"{name} and {twin} are the same distance under two names"
             remedy = "check that both were measured; leave one out"
             yield Finding("twins", "note", profile.role, name, message, f"all {rows} rows are equal", remedy)
-        earlier.append(column)
+        earlier[name] = column
 
 
 def sides(profile: Profile) -> Iterator[Finding]:
     """Check d0 against d1: one of them fixed, or both equal."""
-    if len(profile.table) < MIN_ROWS:
+    rows = len(profile.table)
+    if rows < MIN_ROWS:
         return
-    for column in profile.varying.values():
-        yield from _fixed_side(profile, column)
-        yield from _ties(profile, column)
-
-
-def _fixed_side(profile: Profile, column: Column) -> Iterator[Finding]:
-    """One image always at the same distance from its reference: an error at 0, else maybe a fixed standard."""
-    for side, d in enumerate(column.d):
-        if d[0] == d[-1] and np.ptp(d) == 0:
-            zero = d[0] == 0
-            level: Level = "warning" if zero else "note"
-            message = f"d{side} of {column.name} is the same in every row"
-            evidence = f"d{side} = {d[0]:g}" + (f": x{side} is the reference itself" if zero else "")
+    for name, column in profile.varying.items():
+        fixed = [side for side, d in enumerate(column.d) if np.ptp(d) == 0]
+        if fixed:
+            # An error at 0, else maybe a fixed standard.
+            side, value = fixed[0], column.d[fixed[0]][0]
+            message = f"d{side} of {name} is the same in every row"
+            evidence = f"d{side} = {value:g}" + (f": x{side} is the reference itself" if value == 0 else "")
             remedy = f"check which image d{side} was measured on; leave it if x{side} is one fixed standard"
-            yield Finding("constant", level, profile.role, column.name, message, evidence, remedy)
-            return
-
-
-def _ties(profile: Profile, column: Column) -> Iterator[Finding]:
-    ties, rows = int((column.d[0] == column.d[1]).sum()), len(profile.table)
-    # So many that another sample of such rows would have them too.
-    if ties >= MIN_TIES and ties - 2 * np.sqrt(ties) >= MANY_TIES * rows:
-        level: Level = "warning" if ties / rows >= MOST_TIES else "note"
-        message = f"{column.name} does not distinguish x0 from x1 in many rows: d0 = d1"
-        evidence = f"{share_of(ties, rows)} rows are ties; {len(column.times)} distinct values in {2 * rows}"
-        remedy = (
-            "write more digits if it was rounded; a tie counts as half a choice in the 2AFC score, and P is 1/2 there"
-        )
-        yield Finding("ties", level, profile.role, column.name, message, evidence, remedy)
+            level: Level = "warning" if value == 0 else "note"
+            yield Finding("constant", level, profile.role, name, message, evidence, remedy)
+        ties = int((column.d[0] == column.d[1]).sum())
+        # So many that another sample of such rows would have them too.
+        if ties >= MIN_TIES and ties - 2 * np.sqrt(ties) >= MANY_TIES * rows:
+            message = f"{name} does not distinguish x0 from x1 in many rows: d0 = d1"
+            evidence = f"{share_of(ties, rows)} rows are ties; {len(column.times)} distinct values in {2 * rows}"
+            remedy = (
+                "write more digits if it was rounded; a tie counts as half a choice in the 2AFC score, and P is 1/2 "
+                "there"
+            )
+            level = "warning" if ties / rows >= MOST_TIES else "note"
+            yield Finding("ties", level, profile.role, name, message, evidence, remedy)
 
 
 # Units of train and test

@@ -184,11 +184,8 @@ def share_explained(
     interval holds with a + b - 1 at least. Floor and NLL are of the same votes, so limits of their paired difference
     are narrower than those of the NLL alone: pass floor_nll minus them.
 
-    Returns
-    -------
-    (low, high)
-        1 is all. An end is None where it does not exist: both where no ceiling is known, and one where the votes do
-        not exclude that P = 1/2 is already the best.
+    1 is all. An end is None where it does not exist: both where no ceiling is known, and one where the votes do not
+    exclude that P = 1/2 is already the best.
 
     Examples
     --------

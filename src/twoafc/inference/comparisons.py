@@ -96,7 +96,8 @@ def compare(
     records: list[Record] = []
     for name, measure in measures.items():
         k = names.index(name)
-        pairs = [_ordered(pair, values, k, measure.better, clustering) for pair in combinations(values, 2)]
+        means = {name: float(_mean(each, each.columns[:, k], k, clustering)) for name, each in values.items()}
+        pairs = [_better_first(pair, means, measure.better) for pair in combinations(values, 2)]
         with np.errstate(invalid="ignore"):  # an infinite NLL cannot be compared
             differences = _differences([(values[a], values[b]) for a, b in pairs], k, clustering)
             for (a, b), difference in zip(pairs, differences, strict=True):
@@ -127,31 +128,30 @@ def corrected(records: Sequence[Record], measures: Mapping[str, Criterion]) -> l
     families: dict[tuple[str, str], list[int]] = {}
     for place, record in enumerate(records):
         families.setdefault((record["estimator"], record["measure"]), []).append(place)
-    by_place: dict[int, Record] = {}
+    found = list(records)
     for (_, name), places in families.items():
         p = [np.nan if records[place]["p"] is None else records[place]["p"] for place in places]
         tests = int(np.isfinite(p).sum())
         for place, factor in zip(places, holm_factors(p).tolist(), strict=True):
-            by_place[place] = _corrected(records[place], measures[name], factor, tests)
-    return [by_place[place] for place in range(len(records))]
+            found[place] = _corrected(records[place], measures[name], factor, tests)
+    return found
 
 
 def _corrected(record: Record, measure: Criterion, factor: float, tests: int) -> Record:
-    pair = record["a"], record["b"]
-    if record["p"] is None:
+    a, b, p = record["a"], record["b"], record["p"]
+    if p is None:
         unknown = dict.fromkeys(("p_holm", "low_holm", "high_holm"))
-        words = f"{pair[0]} and {pair[1]} cannot be compared: a mean or its error is not finite"
+        words = f"{a} and {b} cannot be compared: a mean or its error is not finite"
         return record | unknown | {"tests": tests, "different": False, "sentence": words}
-    level = 1 - (1 - LEVEL) / factor
+    level, p = 1 - (1 - LEVEL) / factor, min(p * factor, 1.0)
     interval = difference_interval(record["difference"], record["se"], record["df"] + 1, level=level)
-    p = min(record["p"] * factor, 1.0)
     return record | {
         "p_holm": p,
         "low_holm": interval.low,
         "high_holm": interval.high,
         "tests": tests,
         "different": bool(p < 1 - LEVEL),
-        "sentence": sentence(measure, *pair, interval, p, tests=tests),
+        "sentence": sentence(measure, a, b, interval, p, tests=tests),
     }
 
 
@@ -208,12 +208,10 @@ def paired_difference(a: Values, b: Values, measure: str, clustering: Clustering
         return _with_seeds(_with_training(difference, a, b, k, clustering), a, b, k, clustering)
 
 
-def _ordered(
-    pair: tuple[str, str], values: Mapping[str, Values], k: int, better: int, clustering: Clustering
-) -> tuple[str, str]:
-    """Put the better of two distances, by measure k, first."""
-    one, other = (float(better * _mean(values[name], values[name].columns[:, k], k, clustering)) for name in pair)
-    return pair if one >= other or not np.isfinite(one + other) else pair[::-1]
+def _better_first(pair: tuple[str, str], means: Mapping[str, float], better: int) -> tuple[str, str]:
+    """Put the better of two distances first; those of which a mean is not finite stay."""
+    ahead = better * (means[pair[1]] - means[pair[0]])
+    return pair[::-1] if np.isfinite(ahead) and ahead > 0 else pair
 
 
 def _mean(values: Values, columns: FloatArray, k: int, clustering: Clustering) -> FloatArray:

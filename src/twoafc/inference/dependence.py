@@ -35,7 +35,7 @@ class Strata(NamedTuple):
     size: int
 
     def total(self, columns: FloatArray) -> FloatArray:
-        """Sum columns over the rows of each stratum: shape (count, k)."""
+        """Sum columns over the rows of each stratum: shape (size, k)."""
         return np.stack([np.bincount(self.number, column, minlength=self.size) for column in columns.T], axis=1)
 
 

@@ -26,7 +26,7 @@ CLIP = 1e-9  # P is kept this far from 0 and 1 where its logit is taken
 BIASED = 0.8  # share of the calibration error that a bias of P must have to be named as its cause
 MAX_SLOPE = 20.0  # a larger slope has no maximum: all votes agree with P, or all disagree
 MAX_SHIFT = 10.0  # largest shift of a bin on the logit scale, even for unanimous votes
-CELLS = 8
+CELLS = 8  # along each side of the plane
 FEWEST_EXPECTED = 5.0
 """A cell is tested if the variance of its number of votes for x1 is at least this, as for a chi-squared test."""
 LARGE_PREFERENCE, P_PREFERENCE = 5.0, 1e-4
@@ -64,22 +64,23 @@ class Goodness:
 
     def sentences(self) -> list[str]:
         """Describe the result in words, one sentence for each attribute."""
-        sentences = [self.calibration.sentence(of_pairs=self.row == "pair"), self._unexplained()]
+        sentences = [self.calibration.sentence(of_pairs=self.row == "pair")]
+        if self.intraclass is None:
+            sentences.append(
+                "variation that the distance leaves unexplained cannot be estimated from one vote per triplet"
+            )
+        else:
+            value, _, low, high = self.intraclass
+            sentences.append(
+                f"two votes on one triplet correlate beyond P by {value:.3f}, 95 % interval {low:.3f} to {high:.3f}: "
+                "variation between triplets that the distance leaves unexplained, and the smoother's error"
+            )
         if self.residuals is not None:
             worst = self.residuals.worst()
             none = "P has no misfit that can be distinguished from noise"
             sentences.append(f"largest misfit of P: {worst}" if worst else none)
         sentences += [check["sentence"] for check in (self.asymmetry, self.lapses) if check is not None]
         return [sentence.replace("triplet", self.row) for sentence in sentences]
-
-    def _unexplained(self) -> str:
-        if self.intraclass is None:
-            return "variation that the distance leaves unexplained cannot be estimated from one vote per triplet"
-        value, _, low, high = self.intraclass
-        return (
-            f"two votes on one triplet correlate beyond P by {value:.3f}, 95 % interval {low:.3f} to {high:.3f}: "
-            "variation between triplets that the distance leaves unexplained, and the smoother's error"
-        )
 
 
 def goodness_of_fit(table: Votes, P: FloatArray, clusters: Clustering) -> Goodness:
@@ -156,12 +157,10 @@ class Calibration:
         return bool(self.slope.low > 1 or self.slope.high < 1)
 
 
-def calibration(
-    n: IntArray, M: IntArray, P: FloatArray, clusters: Clustering, *, floor: float = 0.5, bins: int | None = None
-) -> Calibration:
+def calibration(n: IntArray, M: IntArray, P: FloatArray, clusters: Clustering, *, floor: float = 0.5) -> Calibration:
     """Compare P with the votes, in bins of equal numbers of triplets; `floor` is the constant P to beat."""
     P, own = np.clip(P, CLIP, 1 - CLIP), clusters.rows.weights
-    bins = bins or int(np.clip(len(P) // BIN_SIZE, 1, MOST_BINS))
+    bins = int(np.clip(len(P) // BIN_SIZE, 1, MOST_BINS))
     edges = np.unique(np.quantile(P, np.arange(1, bins) / bins, method="lower"))
     used, code = np.unique(np.searchsorted(edges, P, side="left"), return_inverse=True)
     by_P = Strata(code, len(used))  # equal values of P may make them fewer
@@ -307,14 +306,13 @@ class ResidualMap:
 
 
 def residual_map(
-    n: IntArray, M: IntArray, P: FloatArray, d0: FloatArray, d1: FloatArray, clusters: Clustering, *, cells: int = CELLS
+    n: IntArray, M: IntArray, P: FloatArray, d0: FloatArray, d1: FloatArray, clusters: Clustering
 ) -> ResidualMap:
     """Sum the residuals n - M P of the triplets in each cell; triplets with d0 < d1 are mirrored."""
     uniform, u0, u1 = uniformise(d0, d1)
-    i, j = (np.minimum((u * cells).astype(np.int64), cells - 1) for u in (u0, u1))
+    i, j = (np.minimum((u * CELLS).astype(np.int64), CELLS - 1) for u in (u0, u1))
     own, residual = clusters.rows.weights, np.where(u0 >= u1, 1, -1) * (n - M * P)
-    count = cells * cells
-    cell = Strata(np.maximum(i, j) * cells + np.minimum(i, j), count)
+    cell = Strata(np.maximum(i, j) * CELLS + np.minimum(i, j), CELLS**2)
     columns = [own * M, own * residual, M * P * (1 - P), own**2 * M * P * (1 - P), np.ones(len(M))]
     votes, excess, expected, weighted, triplets = cell.total(np.stack(columns, axis=1)).T
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -326,13 +324,13 @@ def residual_map(
     with np.errstate(divide="ignore", invalid="ignore"):
         se = np.sqrt(np.fmax(observed, weighted / votes**2))
     units = clusters.rows.units(weight, cell)
-    tested = (expected >= FEWEST_EXPECTED) & (units > 1) & (np.arange(count) % (cells + 1) > 0)
+    tested = (expected >= FEWEST_EXPECTED) & (units > 1) & (np.arange(CELLS**2) % (CELLS + 1) > 0)
     single = [p_value(*cell) if test else np.nan for *cell, test in zip(mean, se, units, tested, strict=True)]
     p = np.minimum(max(1, int(tested.sum())) * np.array(single), 1.0)
-    lower = np.tril_indices(cells, -1)
+    lower = np.tril_indices(CELLS, -1)
 
     def unfolded(values: FloatArray, sign: int = 1) -> FloatArray:
-        square = values.reshape(cells, cells).copy()
+        square = values.reshape(CELLS, CELLS).copy()
         square.T[lower] = sign * square[lower]
         return square
 
@@ -341,7 +339,7 @@ def residual_map(
     for square in (errors, p_values):
         np.fill_diagonal(square, np.nan)
         square[counted == 0] = np.nan
-    edges = uniform.inverse(np.linspace(0, 1, cells + 1))
+    edges = uniform.inverse(np.linspace(0, 1, CELLS + 1))
     return ResidualMap(residuals, errors, counted.astype(np.int64), p_values, edges)
 
 

@@ -54,8 +54,6 @@ def share_interval(value: float, se: float, units: float, *, level: float = LEVE
     spread = p * (1 - p)
     tosses = units if se < 1e-9 or spread <= 0 else max(spread / (se / 100) ** 2, 1.0)
     q = _quantile(units, level) ** 2
-    if not np.isfinite(tosses) or not np.isfinite(q):
-        return Interval(value, se, float("nan"), float("nan"))
     centre = (p + q / (2 * tosses)) / (1 + q / tosses)
     margin = np.sqrt(q * (max(spread, 0.0) / tosses + q / (4 * tosses**2))) / (1 + q / tosses)
     return Interval(value, se, float(100 * max(centre - margin, 0.0)), float(100 * min(centre + margin, 1.0)))

@@ -164,19 +164,16 @@ def _records(table: Votes, values: Columns, code: IntArray) -> list[Record]:
         for name, column in values.items()
         if name not in ties
     }
+    # A measure that is not finite is not known, but an NLL may be infinite.
+    known = {name: np.isfinite(column) | name.startswith("nll") for name, column in means.items()}
     return [
         {
             **{name: round(numbers[name][g]) for name in size},
-            **{name: _known(name, column[g]) for name, column in means.items()},
+            **{name: float(column[g]) if known[name][g] else None for name, column in means.items()},
             **{name: round(numbers[name][g]) for name in ties},
         }
         for g in range(len(rows))
     ]
-
-
-def _known(name: str, value: float) -> float | None:
-    """Return None for a measure that is not finite, unless it is an NLL, which may be infinite."""
-    return float(value) if np.isfinite(value) or name.startswith("nll") else None
 
 
 def mean_of_groups(records: Sequence[Record]) -> Record:
