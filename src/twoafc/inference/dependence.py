@@ -245,7 +245,7 @@ def _freedom(weight: FloatArray, strata: Strata) -> FloatArray:
 def _one_kind(sets: Sets) -> FloatArray:
     """Variance where every row belongs to one set; the last column is the weights."""
     share = sets.sums[:, -1:]
-    spread = sets.total(share**2)[sets.strata.number]
+    spread = np.take(sets.total(share**2), sets.strata.number, axis=0)  # quicker than an index
     with np.errstate(divide="ignore"):
         factor = np.where(share < 1 - 1e-12, 1 / (1 - 2 * share + spread), np.nan)
     return sets.total(factor * sets.sums[:, :-1] ** 2)

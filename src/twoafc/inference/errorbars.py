@@ -264,7 +264,7 @@ class Means:
     @cached_property
     def _shares(self) -> FloatArray:
         """Weight of each row for a size of 1, shape (T, k)."""
-        return self.weight[:, None] / self._mean_sizes[self.groups.number]
+        return self.weight[:, None] / np.take(self._mean_sizes, self.groups.number, axis=0)
 
     def _averages(self, columns: FloatArray) -> FloatArray:
         """Weighted means of columns over the rows of each group, shape (groups, k)."""
@@ -274,7 +274,7 @@ class Means:
     def influence(self, columns: FloatArray) -> FloatArray:
         """Influence of each row on the mean of each column in the row's group, shape (T, k)."""
         means = self._averages(columns) / self._mean_sizes
-        return (columns - means[self.groups.number] * self.sizes) * self._shares
+        return (columns - np.take(means, self.groups.number, axis=0) * self.sizes) * self._shares
 
     def variance(self, influence: FloatArray, vote_effects: FloatArray | None = None) -> FloatArray:
         """Variance of each mean over rows and, where effects of votes are given, over observers."""
