@@ -235,27 +235,11 @@ def test_csv(mark: str, tmp_path: Path) -> None:
         assert refusal(tmp_path / "a.csv", engine=name) == told
 
 
-@LOCAL
-def test_single_votes_are_merged_by_the_engine(name: str, tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    T, triplet = 600, rng.integers(0, 90, 600)
-    d0, d1 = rng.lognormal(size=(2, 90))
-    swapped = rng.random(T) < 0.5
-    shown = {"x0": np.where(swapped, "b", "a"), "x1": np.where(swapped, "a", "b")}
-    frame = pl.DataFrame({"choice": rng.integers(0, 2, T), "ref": [f"r{t}" for t in triplet], **shown}).with_columns(
-        d0=np.where(swapped, d1[triplet], d0[triplet]), d1=np.where(swapped, d0[triplet], d1[triplet])
-    )
-    frame.write_parquet(tmp_path / "v.parquet")
-    merged = Triplets.from_frame(frame).to_frame()
-    found = count(tmp_path / "v.parquet", engine=name, keep_refs=True)
-    assert found == plainly(merged, keep_refs=True)
-    assert [note[:30] for note in found["distance"].vote_notes] == ["single votes were merged into "]
-    quadruples = frame.rename({"ref": "ref0"}).with_columns(ref1="ref0")
-    assert count(quadruples) == plainly(merged)
-    numbered = frame.with_columns(
-        triplet=pl.col("ref"), choice=pl.when(pl.Series(swapped)).then(1 - pl.col("choice")).otherwise("choice")
-    ).select("choice", "triplet", d0=pl.Series(d0[triplet]), d1=pl.Series(d1[triplet]))
-    assert count(numbered) == plainly(numbered)
+def test_votes_of_triplets_that_a_column_names() -> None:
+    votes = {"choice": [1, 0, 1, 1], "triplet": list("stst"), "d0": [0.1, 0.2, 0.1, 0.2], "d1": [0.2, 0.2, 0.2, 0.2]}
+    frame = pl.DataFrame(votes)
+    assert count(frame) == plainly(frame)
+    assert [note[:30] for note in count(frame)["distance"].vote_notes] == ["single votes were merged into "]
 
 
 def test_votes_that_nothing_identifies_are_triplets_with_one_vote() -> None:

@@ -195,6 +195,7 @@ def test_single_votes_are_counted_as_they_are_merged_in_memory(name: str) -> Non
     table = Triplets.from_frame(votes)
     assert found == {"distance": tally(table)}
     assert found == {"distance": tally(Triplets.from_frame(votes[::-1]))}
+    assert count("v.parquet", engine=name, keep_refs=True) == plainly(table, keep_refs=True)
     quadruples = votes.rename({"ref": "ref0"}).with_columns(ref1="ref0")
     assert count(quadruples)["distance"].cells.equals(found["distance"].cells)
     if name == "polars":

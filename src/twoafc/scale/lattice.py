@@ -305,7 +305,7 @@ class Counts:
         by_ref = None
         if self.refs_kept or len(cells) > MOST:
             step = _steps(rank) if len(cells) > MOST else np.arange(self.lattice.bins)
-            row, first = _distinct([step[bin0], step[bin1], sign + 1, *labels.values()])
+            row, first = _distinct({"step0": step[bin0], "step1": step[bin1], "sign": sign, **labels})
             by_ref = self._by_ref(row) if self.refs_kept else None
             labels, sign = {name: column[first] for name, column in labels.items()}, sign[first]
             total = np.bincount(row, count)
@@ -480,23 +480,14 @@ def _steps(rank: FloatArray) -> IntArray:
     return step
 
 
-def _distinct(columns: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _distinct(columns: Mapping[str, NDArray[Any]]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Number the combinations of values that occur; return each row's number, and one row of each combination."""
-    code = np.zeros(len(columns[0]), dtype=np.int64)
-    size = 1
-    for column in columns:
-        most = int(column.max()) + 1
-        if size * most >= 2**62:
-            code = np.unique(code, return_inverse=True)[1]
-            column = np.unique(column, return_inverse=True)[1]
-            size, most = int(code.max()) + 1, int(column.max()) + 1
-        code *= most
-        code += column
-        size *= most
-    if size > max(2**24, 4 * len(code)):
-        _, first, number = np.unique(code, return_index=True, return_inverse=True)
-        return number, first
-    place = np.full(size, -1, dtype=np.int32)
+    code = _code(pl.DataFrame(columns), list(columns))
+    if code is None or code.max() >= max(2**24, 4 * len(code)):
+        values = np.stack(list(columns.values())) if code is None else code
+        _, first, number = np.unique(values, axis=-1, return_index=True, return_inverse=True)
+        return number.ravel(), first
+    place = np.full(int(code.max()) + 1, -1, dtype=np.int32)
     place[code[::-1]] = np.arange(len(code), dtype=np.int32)[::-1]
     used = place >= 0
     return (np.cumsum(used, dtype=np.int32) - 1)[code], place[used]
