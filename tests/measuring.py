@@ -12,6 +12,8 @@ from twoafc.datasets import Dataset
 
 TRIED, TWICE = 1 + 1, 4 + 4
 """Items on which a user's distance is tried before a run, in two processes; and those that are measured twice in it."""
+SELF = 1
+"""Calls with a reference and itself, before a run."""
 ROLES = {3: ("ref", "x0", "x1"), 4: ("ref0", "x0", "ref1", "x1"), 2: ("ref", "x")}
 
 

@@ -22,7 +22,7 @@ import trees
 import twoafc
 from commands import refused
 from distance_checks import pim_of
-from measuring import TRIED, TWICE
+from measuring import SELF, TRIED, TWICE
 from twoafc import datasets
 from twoafc.cli import main
 from twoafc.errors import DataError
@@ -166,7 +166,7 @@ def test_images_that_recur_are_measured_once(here: Path, log: Callable[[], int])
     pl.DataFrame(rows).with_columns(triplet=pl.row_index(), n=1, M=2).write_csv("many.csv")
     found = measure("many.csv", ["own_distances:mine", "ssim"], workers=2)
     assert found.kind == "pairs"
-    assert log() - TRIED - TWICE == found.items <= 12 * 11
+    assert log() - TRIED - TWICE - SELF == found.items <= 12 * 11
     same_as_row_by_row(found.table, datasets.open_dataset("many.csv"), "ssim")
 
 
@@ -223,9 +223,9 @@ def test_real_materials_reproduce_the_columns_that_came_with_them(
 def test_a_distance_is_added_without_measuring_the_others_again(here: Path, log: Callable[[], int]) -> None:
     trees.write_table(here, 10)
     measure("table.csv", ["own_distances:mine"])
-    assert log() == 2 * (10 + TRIED + TWICE)
+    assert log() == 2 * (10 + TRIED + TWICE) + SELF
     found = measure("table.csv", ["ssim", "own_distances:mine"])
-    assert log() == 2 * TRIED
+    assert log() == 2 * TRIED + SELF
     assert [name for name in found.table.columns if "_d" in name] == ["mine_d0", "mine_d1", "ssim_d0", "ssim_d1"]
     again = measure("table.csv", ["rmse"])
     assert log() == 0
@@ -268,11 +268,11 @@ def test_a_failed_image_is_told_and_tried_again(
     assert listed["triplet"].to_list() == ["t3", "t5"]
     names = twoafc.Triplets.read("t.csv").labels["triplet"].to_list()
     assert names == [f"t{number}" for number in range(10) if number not in (3, 5)]
-    assert log() == 2 * (8 + TRIED + TWICE)
+    assert log() == 2 * (8 + TRIED + TWICE) + SELF
     Path("images/3-x1.png").write_bytes(kept)
     Path("images/5-x0.png").write_bytes(kept)
     main(["measure", *arguments, "--quiet"])
-    assert log() == 2 * (2 + TRIED + TWICE)
+    assert log() == 2 * (2 + TRIED + TWICE) + SELF
     assert not Path("t.csv.failures.csv").exists()
     assert not Path("t.csv.parts").exists()
     table = measure("table.csv", ["own_distances:mine"], "u.csv").table
@@ -849,9 +849,22 @@ def test_a_distance_that_reads_moves_and_leaves_threads_stops_nothing() -> None:
 def test_what_a_distance_has_started_ends_with_the_run() -> None:
     main(["measure", "table.csv", "--distance", "odd:starting", "--out", "t.csv", "--device", "cpu", "--quiet"])
     started = Path("started.txt").read_text().split()
-    assert len(started) == 2 * (TRIED + 3 + 1)  # two calls for each batch: tried, a few twice, and all
+    assert len(started) == 2 * (TRIED + 3 + 1) + SELF  # two calls for each batch: tried, a few twice, and all
     until = time.monotonic() + 10
     for pid in started:
         while Path(f"/proc/{pid}").exists() and "State:\tZ" not in Path(f"/proc/{pid}/status").read_text():
             assert time.monotonic() < until, "it outlived the run"
             time.sleep(0.02)
+
+
+def similarity(ref: Any, x: Any) -> Any:
+    """How alike two images are: 1 for equal ones."""
+    return 1 / (1 + ((ref - x) ** 2).mean((1, 2, 3)))
+
+
+def test_a_similarity_is_noted(tmp_path: Path) -> None:
+    trees.write_bapps(tmp_path / "bapps", 3)
+    result = twoafc.measure(tmp_path / "bapps", {"mine": similarity, "ssim": "ssim"}, tmp_path / "t.csv", workers=1)
+    (note,) = [note for note in result.notes if "similarity" in note]
+    assert note.startswith("mine looks like a similarity: it is 1 for ")
+    assert note.endswith(" for the images beside it; a distance is 0 there: return 1 - similarity, for example")

@@ -188,7 +188,7 @@ def measure(
         file.check(chosen)
     if first is None:
         note_missing(dataset)  # raises if all are
-    proven = _try_first(plan, chosen, here)
+    proven, similarities = _try_first(plan, chosen, here)
     executor: Executor
     if client is None:
         executor = LocalExecutor(chosen, here, workers=workers or cores(), proven=proven, cache=plan.cache)
@@ -206,6 +206,7 @@ def measure(
         with locked(beside(out, "parts"), shard):
             journal = Journal(out, plan, executor.candidates, executor.makers, earlier)
             journal.read()
+            journal.notes += similarities
             if shard is None:
                 clear_partial(out.parent, [f"{out.name}{ending}" for ending in ("", ".json", ".failures.csv")])
                 # Shards check the images that they read; the run that writes the table reads all images again.
@@ -275,18 +276,19 @@ def _readable_items(
                 yield Block(np.array([item]), paths, np.arange(len(paths))[None], {}), size, decoded
 
 
-def _try_first(plan: Plan, chosen: Sequence[Candidate], device: str) -> Proven:
+def _try_first(plan: Plan, chosen: Sequence[Candidate], device: str) -> tuple[Proven, list[str]]:
     """Measure the first readable item; if a distance does not accept its size, the first item of another size.
 
     Raises before the work begins if a distance accepts no size in the data. Returns the sizes that each distance is
-    known to accept.
+    known to accept, and a note for each that is a similarity.
     """
-    untested, tried, proven = list(chosen), list[Size](), set[tuple[str, Size]]()
+    untested, tried, proven, notes = list(chosen), list[Size](), set[tuple[str, Size]](), list[str]()
     refused: dict[str, tuple[str, Size]] = {}
     for block, size, decoded in _readable_items(plan, lambda size: size not in tried, len(plan)):
         tried.append(size)
         for candidate in untested:
-            reason = _try_item(candidate, device, block, decoded)
+            reason, similarity = _try_item(candidate, device, block, decoded)
+            notes += similarity
             if reason:
                 refused.setdefault(candidate.name, (reason, size))
             else:
@@ -297,18 +299,32 @@ def _try_first(plan: Plan, chosen: Sequence[Candidate], device: str) -> Proven:
     if refused and untested:
         reason, size = refused[untested[0].name]
         raise ValueError(reason + _hint(untested[0].name, size))
-    return frozenset(proven)
+    return frozenset(proven), notes
 
 
-def _try_item(candidate: Candidate, device: str, block: Block, decoded: Decoded) -> str | None:
-    """Measure one item; return why the distance does not accept its size, or None."""
-    name = candidate.name
+def _try_item(candidate: Candidate, device: str, block: Block, decoded: Decoded) -> tuple[str | None, list[str]]:
+    """Measure one item; return why the distance does not accept its size, or None, and a note on a similarity.
+
+    The note is for a value that is larger for the first image and itself than for the images that are compared.
+    """
+    name, measurer = candidate.name, Measurer({candidate.name: candidate.distance}, device)
+    block = replace(block, wanted={name: np.array([0])})
     try:
-        block = replace(block, wanted={name: np.array([0])})
-        failures = Measurer({name: candidate.distance}, device).measure(block, decoded.on(device)).failures
+        compared = measurer.measure(block, decoded.on(device))
     except DistanceError as error:
         raise ValueError(f"{error.message}, on {' and '.join(block.images)}") from error
-    return failures[0].reason if failures else None
+    if compared.failures or (candidate.text and ":" not in candidate.text):
+        return compared.failures[0].reason if compared.failures else None, []
+    try:
+        same = measurer.measure(replace(block, places=np.zeros((1, 2), dtype=np.int64)), decoded.on(device))
+    except DistanceError:
+        return None, []
+    own, most = (one.values[name].max() for one in (same, compared))
+    note = (
+        f"{name} looks like a similarity: it is {own:.4g} for {block.images[0]} and itself, and at most {most:.4g} for "
+        "the images beside it; a distance is 0 there: return 1 - similarity, for example"
+    )
+    return None, [note] * bool(own > most)
 
 
 def _hint(name: str, size: Size) -> str:
