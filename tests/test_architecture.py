@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -63,3 +64,10 @@ def test_every_public_name_is_there_and_is_no_module(subpackage: str) -> None:
     for name in public_names(subpackage):
         assert name not in modules, f"{name} is both a public name and a file of the subpackage"
         getattr(package, name)
+
+
+def test_files_that_the_page_on_the_architecture_names_exist() -> None:
+    page = (TESTS.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([a-z_/]+\.py)`", page)
+    assert len(named) > 15
+    assert not [name for name in named if not (SOURCE / name).is_file() and not (TESTS.parent / name).is_file()]
