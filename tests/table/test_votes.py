@@ -300,6 +300,14 @@ def test_votes_are_merged_by_name_within_groups_or_not_at_all() -> None:
     assert (grouped.n.tolist(), grouped.M.tolist()) == ([2, 0], [2, 1])
 
 
+def test_votes_on_one_triplet_must_have_one_reference() -> None:
+    votes = {"choice": [1, 0, 1], "d0": [1.0, 1.0, 1.0], "d1": [2.0, 2.0, 2.0], "triplet": ["a", "a", "b"]}
+    assert Triplets.from_frame(votes | {"ref": ["r", "r", "s"]}).M.tolist() == [2, 1]
+    assert message(votes | {"ref": ["r", "s", "s"]}) == (
+        "votes on one triplet must have the same ref; row 1 has 's', not 'r' (1 of 3 rows)"
+    )
+
+
 def test_votes_on_one_triplet_must_agree_on_its_distances() -> None:
     assert message(VOTES | {"ssim_d1": [0.4, 0.1, 0.45, 0.6]}) == (
         "votes on one triplet must have the same distances (ssim); "

@@ -21,7 +21,7 @@ from twoafc.arrays import FloatArray, IntArray
 from twoafc.core import Uniform, uniformise
 from twoafc.errors import DataError, naming
 from twoafc.public import public
-from twoafc.table.merging import merge_votes
+from twoafc.table.merging import compared_images, merge_votes
 from twoafc.table.read import as_frame, check_unique, read_frames, renamed, row_name, write_frame
 from twoafc.table.rules import (
     LABELS,
@@ -36,6 +36,7 @@ from twoafc.table.rules import (
     labels_of,
     likely_columns,
     missing_votes,
+    refuse,
     says_votes,
     weight_of,
 )
@@ -150,6 +151,10 @@ class Votes:
             weight = weight[merged.first]
         for name, d in distances.items():
             merged.require_same(f"distance{'s' * (cls.k > 1)} ({name})", d, where, cls.row)
+        if "ref" in labels.columns and not compared_images(labels.columns):
+            ref, first_ref = labels["ref"], labels["ref"].gather(merged.first[merged.row])
+            rule = f"votes on one {cls.row} must have the same ref"
+            refuse(ref.ne_missing(first_ref).to_numpy(), rule, where, lambda at: f"{ref[at]!r}, not {first_ref[at]!r}")
         votes = pl.DataFrame({"row": merged.row, "choice": choice, "swapped": merged.swapped})
         if "observer" in labels.columns:
             votes = votes.with_columns(labels["observer"])
