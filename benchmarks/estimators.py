@@ -1,6 +1,6 @@
 """The estimators' own error: expected NLL above that of the truth, in worlds where P is known.
 
-Run: python -m benchmarks estimators (about five minutes; needs the extra "bench")
+Run: python -m benchmarks estimators [METHOD ...] (all: about five minutes, with the extra "bench")
 
 Trained on votes with M = 2, tested against the true P of 20,000 new triplets with M = 5. Beside ours stand what a user
 would try instead, each given the mirrored triplets too. A dash: not tried at that size. Last, the spline where half of
@@ -180,7 +180,8 @@ def main(options: Sequence[str]) -> None:
     for T, repeats in SIZES.items():
         print(f"T = {T}, mean of {repeats}: nats per triplet of 5 votes above the truth")
         print(f"{'':20s}" + "".join(f"{world:>12s}" for world in WORLDS) + f"{'seconds':>10s}")
-        for name, fit in METHODS.items():
+        for name in options or METHODS:
+            fit = METHODS[name]
             if MOST.get(name, T) < T:
                 print(f"{name:20s}" + f"{'–':>12s}" * len(WORLDS), flush=True)
                 continue
@@ -188,4 +189,5 @@ def main(options: Sequence[str]) -> None:
             cells = "".join(f"{np.mean([value for value, _ in each]):12.5f}" for each in found)
             print(f"{name:20s}{cells}{np.median([s for each in found for _, s in each]):10.3f}", flush=True)
         print()
-    two_scales()
+    if not options:
+        two_scales()
