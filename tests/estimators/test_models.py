@@ -220,6 +220,7 @@ def test_a_saved_model_gives_the_same_numbers(kind: str, estimator: Any, weighte
     assert str(again.summary()) == str(fit.summary())
     d = np.random.default_rng(0).uniform(0, 5, (again.k, 40))
     np.testing.assert_array_equal(again.probability(*d), fit.probability(*d))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(fit.probability))(*d), fit.probability(*d))
     if hasattr(fit, "standard_error"):
         np.testing.assert_array_equal(again.standard_error(*d), fit.standard_error(*d))
     assert os.listdir(tmp_path) == ["m.npz"]

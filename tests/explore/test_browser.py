@@ -352,7 +352,7 @@ FILTERS: dict[str, Any] = {
     "group=cnn&n=1..2": {"group": "cnn", "n": (1, 2)},
     "ref=ref/003": {"ref": "ref/003"},
     "M=5..&P=..0.4": {"M": (5, 99), "P": (0, 0.4)},
-    "other=far&disagreement=0.2..&surprise=..3": {"disagreement": (0.2, 1), "surprise": (0, 3)},
+    "other=far&disagreement=0.2&surprise=..3": {"disagreement": (0.2, 1), "surprise": (0, 3)},
     "n=7..": {"n": (7, 99)},
 }
 

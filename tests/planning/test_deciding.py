@@ -170,8 +170,7 @@ def test_mistakes(folder: Path, result: twoafc.Result, capsys: pytest.CaptureFix
         (
             fewer,
             good,
-            "^baseline and candidate must be tested on the same triplets; they share 200, and one of them "
-            "has more: evaluate both on the same test table$",
+            "^baseline and candidate must be tested on the same triplets; .*: evaluate both on the same test table$",
         ),
         (other, good, "^folders are compared on the same test table; "),
         (renamed, good, "must be fitted by the same estimator; they share none$"),

@@ -271,6 +271,13 @@ def test_where_no_study_is_large_enough_the_reason_is_said(
     assert capsys.readouterr().out.endswith(", more than 100,000,000 triplets are needed\n")
 
 
+def test_a_result_is_planned_from_by_auto(pilot: pl.DataFrame) -> None:
+    both = twoafc.evaluate(pilot, estimators=["density", "auto"], error_bars="fixed")
+    auto = twoafc.evaluate(pilot, estimators="auto", error_bars="fixed")
+    assert planning.size(both, se=0.02).record() == planning.size(auto, se=0.02).record()
+    assert planning.size(both, se=0.02, estimator="density").record() != planning.size(auto, se=0.02).record()
+
+
 def test_people_whose_votes_are_not_counted_vote_once_each() -> None:
     study = Study(difference=0.1, cost_per_observer=2)
     unknown = Components(0.01, 0.02, 0.1, observers=0.5)
@@ -297,7 +304,7 @@ def test_studies_that_make_no_sense_are_refused() -> None:
         (
             Components(0.1, 0.1, 1),
             {"cost_per_observer": 2},
-            "cost_per_observer needs the number of people; give observers or per_observer$",
+            r"a cost of people needs their number: give observers or per_observer \(--observers, --per-observer\)$",
         ),
         (
             twoafc.evaluate(table, estimators="spline", error_bars="fixed"),

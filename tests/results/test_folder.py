@@ -290,3 +290,14 @@ def test_a_result_that_a_killed_run_was_replacing_is_read(found: Result, tmp_pat
     main(["report", str(out), "--quiet"])
     assert sorted(os.listdir(tmp_path)) == ["results"]
     assert Result.read(out).scores == found.scores
+
+
+def test_a_damaged_model_stops_what_needs_it_alone(tmp_path: Path) -> None:
+    table = random_table(60).to_frame().rename({"d0": "a_d0", "d1": "a_d1"}).with_columns(b_d0="a_d1", b_d1="a_d0")
+    twoafc.evaluate(table, table, estimators="density").write(tmp_path / "r")
+    (tmp_path / "r" / "models" / "b-density.npz").write_bytes(b"damaged")
+    read = Result.read(tmp_path / "r")
+    assert read.model("a", "density") is not None
+    for call in (lambda: read.model("b", "density"), read.plot.files):
+        with pytest.raises(DataError, match=r"b-density\.npz is not a readable twoafc model"):
+            call()

@@ -52,13 +52,28 @@ class Model:
         save_archive(path, self.kind, self.saved_settings(), {**self.arrays(), **self.carried})
 
 
+@dataclass(frozen=True)
+class OfTriplets:
+    """A function of d0 and d1, of any shape."""
+
+    value: Callable[..., FloatArray]
+
+    def __call__(self, d0: ArrayLike, d1: ArrayLike) -> FloatArray:
+        """Return its value."""
+        return self.value(d0, d1)
+
+
+@dataclass(frozen=True)
+class OfPairs:
+    """A function of d, of any shape."""
+
+    value: Callable[..., FloatArray]
+
+    def __call__(self, d: ArrayLike) -> FloatArray:
+        """Return its value."""
+        return self.value(d)
+
+
 def of_rows(value: Callable[..., FloatArray], k: int) -> Callable[..., FloatArray]:
-    """Give a function of distances of any shape the parameters d0 and d1 or, for pairs (k = 1), d."""
-
-    def of_triplets(d0: ArrayLike, d1: ArrayLike) -> FloatArray:
-        return value(d0, d1)
-
-    def of_pairs(d: ArrayLike) -> FloatArray:
-        return value(d)
-
-    return of_triplets if k == 2 else of_pairs
+    """Name the parameters of a function: d0 and d1 or, for pairs (k = 1), d. It can be pickled if `value` can."""
+    return OfTriplets(value) if k == 2 else OfPairs(value)

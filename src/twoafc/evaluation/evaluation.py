@@ -52,7 +52,7 @@ from twoafc.table import Votes, as_votes, most_folds, native_kind, require_singl
 SEEN_VOTES = "votes of test are in train too: the scores are for votes that were fitted, not for new ones"
 ABSENT = (
     "from counts: paired comparisons, goodness of fit, checks and results of single triplets need the triplets "
-    "themselves and are left out"
+    "themselves and are left out; run twoafc check on a part of them"
 )
 LEAST_ROWS = 5
 """Fewer rows than this are refused."""

@@ -236,16 +236,18 @@ def sweep(
             anew = None
             if widths and test is None:
                 anew = pool.submit(_score, own, clustering, ("sigma", chosen), anew=True)
-            found = {}
-            for point, result in zip(todo, pool.map(partial(_score, own, clustering), todo), strict=True):
-                found[point] = result
+            papers = replace(kept, sigma=PAPER.sigma)
+            found: dict[Density, tuple[Record, Values]] = {}
+            results = pool.map(partial(_score, own, clustering), todo)
+            for done, ((line, settings), result) in enumerate(zip(todo, results, strict=True), 1):
+                scores.append(result[0])
+                if line == "sigma" and settings in (papers, chosen):  # values of all would take much memory
+                    found[settings] = result
                 if progress:
-                    progress(place * len(todo) + len(found), len(names) * len(todo), f"{name}, {point[0]}")
-            scores += [record for record, _ in found.values()]
+                    progress(place * len(todo) + done, len(names) * len(todo), f"{name}, {line}")
             if widths:
-                papers = found["sigma", replace(kept, sigma=PAPER.sigma)]
-                tested[name], values = anew.result() if anew else found["sigma", chosen]
-                pairs[name] = {PAPERS: papers[1], AUTOMATIC: values}
+                tested[name], values = anew.result() if anew else found[chosen]
+                pairs[name] = {PAPERS: found[papers][1], AUTOMATIC: values}
     error_bars = worded(f"{BY_FORMULA}; noise of training left out; {clustering.description}", train.row)
     shared = [] if test is None else check_overlap(only(train, names), only(test, names))
     compared = _compared(pairs, clustering, train.k)

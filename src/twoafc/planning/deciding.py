@@ -128,8 +128,8 @@ def gate(
     table = shared.table
     if shared.notes:  # of rows that only one of them has: the difference would not be paired
         raise DataError(
-            f"baseline and candidate must be tested on the same {table.row}s; they share {len(table)}, and one of them "
-            "has more: evaluate both on the same test table"
+            f"baseline and candidate must be tested on the same {table.row}s; {'; '.join(shared.notes)}: evaluate both "
+            "on the same test table"
         )
     names = [shared.named(name, result) for name, result in zip(chosen, (ours, theirs), strict=True)]
     label = _estimator(shared.parts, names, estimator)

@@ -513,7 +513,9 @@ def size(
         if not np.any(single.v):
             raise DataError(f"{a} and {b} never differ in the pilot: their difference is known to be 0")
     if wanted.cost_per_observer and np.isinf(wanted.numbers(components, 1, 1)[1]):
-        raise ValueError("cost_per_observer needs the number of people; give observers or per_observer")
+        raise ValueError(
+            "a cost of people needs their number: give observers or per_observer (--observers, --per-observer)"
+        )
     rows = [row for row in (wanted.row(components, M) for M in votes) if row is not None]
     by = "votes" if not rows or rows[0]["cost"] is None else "cost"
     best = min(rows, key=lambda row: row[by], default=None)
@@ -562,13 +564,11 @@ def _judged(
         table = as_votes(pilot)
         names = pair_of(list(table.distances), pair)
         pilot = evaluate(table, distances=names, estimators=estimator, error_bars="fixed")
-        estimator = "auto"
+        (estimator,) = pilot.estimators
     pilot.require_triplets("a plan")
     names = pair_of(pilot.distances, pair)
-    label = estimator
-    if estimator == "auto":
-        label = pilot.estimators[0]
-    elif estimator not in pilot.estimators:
+    label = estimator if estimator in pilot.estimators else pilot.estimators[0]
+    if label != estimator != "auto":
         raise DataError(f"the pilot has no estimator {estimator}; it has {', '.join(pilot.estimators)}")
     shared = shared_rows([pilot])
     outcomes = [pilot.outcome_rows(name, label) for name in names]

@@ -108,7 +108,7 @@ class Figures:
         for estimator in dict.fromkeys(label for _, label, _ in self._result.fits):
             for kind in kinds:
                 # An estimator that saves no model has no surface, one that diverged no calibration.
-                with suppress(DataError):
+                with suppress(NothingToDrawError):
                     figures[f"{kind}-{estimator}"] = getattr(self, kind)(estimator=estimator)
         return figures
 
@@ -139,10 +139,14 @@ class Figures:
         return {name: known[name, estimator] for name in distances if (name, estimator) in known}
 
 
+class NothingToDrawError(DataError):
+    """A figure would be empty."""
+
+
 def _drawn(figure: Figure | None, what: str) -> Figure:
     if figure is None:
         reason = "none was kept, every run diverged, or the results are of counts"
-        raise DataError(f"there is no {what} to draw: {reason}")
+        raise NothingToDrawError(f"there is no {what} to draw: {reason}")
     return figure
 
 

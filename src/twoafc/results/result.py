@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -193,9 +193,14 @@ class Result:
     @cached_property
     def runs(self) -> list[Run]:
         """The fits to the whole training table; from a folder, those whose models were saved."""
+        return [*self._saved_runs(lambda key: True)]
+
+    def _saved_runs(self, wanted: Callable[[Key], bool]) -> Iterator[Run]:
+        """Load models one by one."""
         assert self.folder is not None
-        paths = [self.folder / "models" / name for name in folders.model_files(self.fits)]
-        return [Run(*key, load(path)) for key, path in zip(self.fits, paths, strict=True) if path.is_file()]
+        for key, name in zip(self.fits, folders.model_files(self.fits), strict=True):
+            if wanted(key) and (path := self.folder / "models" / name).is_file():
+                yield Run(*key, load(path))
 
     @property
     def rows(self) -> pl.DataFrame:
@@ -257,10 +262,14 @@ class Result:
 
         With several seeds it is the first that did not diverge or, if all did, the last.
         """
-        wanted = (distance, estimator)
-        runs = [run for run in self.runs if (run.distance, run.estimator) == wanted and hasattr(run.fit, "save")]
-        sound = [run for run in runs if not run.diverged]
-        return sound[0].fit if sound else runs[-1].fit if runs else None
+        wanted, fit = (distance, estimator), None
+        read = "runs" in self.__dict__
+        for run in self.runs if read else self._saved_runs(lambda key: key[:2] == wanted):
+            if (run.distance, run.estimator) == wanted and hasattr(run.fit, "save"):
+                fit = run.fit
+                if not run.diverged:
+                    break
+        return fit
 
     def fit(self, distance: str, estimator: str) -> Any:
         """Return the fit of a distance and estimator as `model` does; a `DataError` if there is none."""

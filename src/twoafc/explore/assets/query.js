@@ -64,11 +64,12 @@ function number(text, low, high, otherwise) {
     return value >= low && value <= high ? value : otherwise;
 }
 
-// "0.2..0.8", "4.." and "..3".
+// "0.2..0.8", "4..", "..3", and "4", which earlier pages wrote for "4..".
 export function range(text) {
     const parts = String(text ?? "").split("..");
-    if (parts.length !== 2) return null;
+    if (parts.length > 2) return null;
     const ends = parts.map((part) => number(part, -Infinity, Infinity, null));
+    if (parts.length === 1) ends.push(null);
     if (parts.some((part, at) => part.trim() !== "" && ends[at] === null)) return null;
     return ends[0] === null && ends[1] === null ? null : ends;
 }
