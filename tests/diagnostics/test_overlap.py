@@ -120,3 +120,15 @@ def test_no_shared_distance_and_no_names_give_no_finding() -> None:
     a, b = random_table(50), random_table(50)
     other = Triplets.from_frame(b.to_frame().rename({"d0": "x_d0", "d1": "x_d1"}))
     assert check(a, other) == []
+
+
+def test_rounded_distances_of_a_small_training_table_are_no_leak() -> None:
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        train, test = (
+            Triplets.from_frame(
+                {"n": rng.binomial(4, 0.5, T), "M": [4] * T, "d0": rng.random(T).round(3), "d1": rng.random(T).round(3)}
+            )
+            for T in (20, 50_000)
+        )
+        assert "shared_triplets" not in [finding.code for finding in check(train, test)]

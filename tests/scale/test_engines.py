@@ -397,6 +397,8 @@ def test_what_is_no_table_is_refused(two: Path) -> None:
     )
     assert refusal(3, TypeError) == "a table must be a path, a pattern, a list of paths or a frame; found int"
     assert refusal(frame, distances=["ssim"]) == "no distance 'ssim' in the table; it has distance"
+    told = refusal(frame, ValueError, distances="distance")
+    assert told == "distances must be a list of names; found the text 'distance'"
     assert refusal("a.parquet", distances=["ssim"]) == "a.parquet: no distance 'ssim' in the table; it has distance"
     assert refusal(frame.drop("d0", "d1")).startswith(
         "no distance in the table; expected columns d0 and d1, or NAME_d0 and NAME_d1; found triplet, group, ref"

@@ -93,6 +93,12 @@ def test_a_csv_may_be_written_in_many_ways(tmp_path: Path, text: str) -> None:
     assert (table.d0.tolist(), table.d1.tolist()) == ([0.1, 0.3], [0.2, 0.4])
 
 
+def test_a_column_with_values_needs_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("n,M,d0,d1,\n1,2,0.1,0.2,x\n")
+    assert message(path) == f"{path}: every column needs a name; column 5 of 5 has none"
+
+
 def test_blank_lines_do_not_move_the_rows(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("n,M,d0,d1\n1,2,0.1,0.2\n\n5,2,0.1,0.2\n")
@@ -185,6 +191,7 @@ def test_rows_are_numbered_where_the_table_does_not_name_them() -> None:
             {"group": ["a", "all", "mean"]},
             "a group must not be named all or mean (names of summary rows); row 1 has group='all' (2 of 3 rows)",
         ),
+        ({"_d0": [1, 2, 3]}, "a distance needs a name before its _d0 or _d1; found the column _d0"),
         ({"ssim_d0": [1, 2, 3]}, "a distance needs both of its columns; ssim_d0 has no partner ssim_d1"),
         ({"ssim_d1": [1, 2, 3]}, "a distance needs both of its columns; ssim_d1 has no partner ssim_d0"),
         ({"choice": [1, 0, 1]}, "a table has n and M, or choice; found choice and n and M"),

@@ -88,7 +88,9 @@ def _shared_rows(train: Profile, test: Profile) -> Iterator[Finding]:
     index = np.minimum(np.searchsorted(distinct, keys), len(distinct) - 1)
     both = np.flatnonzero(distinct[index] == keys)
     couples = float(len(train.table)) * len(test.table)
-    if len(both) == 0 or (not named and _coincidence(train, a, couples, len(both))):
+    # Sides that are equal show how often values coincide between the tables; of pairs they are the rows themselves.
+    between = _equal_between(*map(np.concatenate, (a, b))) if len(a) > 1 else None
+    if len(both) == 0 or (not named and _coincidence(train, a, couples, len(both), between)):
         return
     ambiguous = _ambiguous("both", test.table, both, train.table, first[index[both]]) if named else None
     if ambiguous:
@@ -186,15 +188,25 @@ def _hashed(*columns: ArrayLike | pl.Series) -> Keys:
     return pl.DataFrame({str(index): column for index, column in enumerate(columns)}).hash_rows(seed=1).to_numpy()
 
 
-def _coincidence(profile: Profile, rows: Sides, couples: float, found: float) -> bool:
-    """Whether so many equal rows among some couples of rows may be coincidences, as coarse distances have many."""
+def _coincidence(profile: Profile, rows: Sides, couples: float, found: float, between: float | None = None) -> bool:
+    """Whether so many equal rows among some couples of rows may be coincidences, as coarse distances have many.
+
+    The probability of equal sides is that within the rows or, of rows of two tables, `between` these.
+    """
     equal = _collision(np.unique(np.concatenate(rows), return_counts=True)[1])
     # Where values that are equal in one distance are equal in all, they mean the same images.
     fine = [name for name, column in profile.varying.items() if _collision(column.times) <= 1.5 * equal]
     if equal > 0 and any(abs(profile.side[a, b]) < SAME_RANKS for a in fine for b in fine):
         return False
-    expected = factorial(len(rows)) * couples * equal ** len(rows)
+    expected = factorial(len(rows)) * couples * (equal if between is None else between) ** len(rows)
     return bool(pdtrc(found - 1, SAFETY * expected) > P_ACCIDENT)
+
+
+def _equal_between(one: Keys, other: Keys) -> float:
+    """Probability that a value of one array equals one of another."""
+    (known, times), (asked, again) = (np.unique(keys, return_counts=True) for keys in (one, other))
+    _, i, j = np.intersect1d(known, asked, assume_unique=True, return_indices=True)
+    return float(times[i] @ again[j]) / (float(len(one)) * len(other))
 
 
 def _couples(times: IntArray) -> float:

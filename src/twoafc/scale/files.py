@@ -464,6 +464,8 @@ def _needed(columns: list[str], distances: Sequence[str] | None, keep_refs: bool
         )
     if "weight" in columns:
         raise DataError("counts have no weights; the table has a column weight: evaluate the table itself, or drop it")
+    if isinstance(distances, str):
+        raise ValueError(f"distances must be a list of names; found the text {distances!r}")
     if distances is not None and not list(distances):
         raise ValueError(f"name a distance to count, or leave the choice open; the table has {', '.join(pairs)}")
     for name in distances or ():

@@ -89,6 +89,9 @@ def _read_csv(path: Path) -> tuple[pl.DataFrame, Where]:
     frame.columns = all_named(columns)
     # Leave out blank lines, and columns without a name: the index of pandas, or a comma at the end of each line.
     rows = np.flatnonzero(frame.select(pl.any_horizontal(pl.all().is_not_null())).to_series().to_numpy())
+    for place, name in enumerate(columns):
+        if place and not name and frame[frame.columns[place]].is_not_null().any():
+            raise DataError(f"every column needs a name; column {place + 1} of {len(columns)} has none")
     frame = frame.select(name for name in columns if name)
     lines = len(text.splitlines()) == len(frame) + 1
 

@@ -31,7 +31,7 @@ def distance_columns(columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
     >>> distance_columns(["n", "M", "ssim_d0", "ssim_d1"]), distance_columns(["n", "M", "d"])
     ({'ssim': ('ssim_d0', 'ssim_d1')}, {'distance': ('d',)})
     """
-    ones, twos = ([c for c in columns if re.fullmatch(rf"(.+_|){end}", c)] for end in ("d", "d[01]"))
+    ones, twos = ([c for c in columns if re.fullmatch(rf"(.*_|){end}", c)] for end in ("d", "d[01]"))
     if ones and twos:
         raise DataError(
             f"a table has pairs (NAME_d) or triplets (NAME_d0 and NAME_d1), since n counts other votes in each; "
@@ -40,6 +40,10 @@ def distance_columns(columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
     by_name: dict[str, tuple[str, ...]] = {}
     for column in ones or twos:
         prefix = column.removesuffix("d") if ones else column[:-2]
+        if prefix == "_":
+            raise DataError(
+                f"a distance needs a name before its {'_d' if ones else '_d0 or _d1'}; found the column {column}"
+            )
         pair = (column,) if ones else (f"{prefix}d0", f"{prefix}d1")
         missing = next((partner for partner in pair if partner not in columns), None)
         if missing:
