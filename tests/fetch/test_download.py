@@ -315,6 +315,8 @@ def test_free_space_is_checked_before_downloading(server: Server, here: Path, mo
         "free some, or name another folder with --to"
     )
     assert server.answers["file"].asked == []
+    # Where the size is not known before, the server says it.
+    assert "there is no space for toy.zip; it needs 300.0 kB" in refusal(get, a_zip(server.url("file"), bytes=None))
 
 
 def test_a_full_disk_keeps_the_partial_download(server: Server, here: Path) -> None:

@@ -191,3 +191,9 @@ def test_one_wrong_bit_changes_no_file_unseen(place: float, bit: int, which: str
     # A date, a comment or a flag may have changed, or a zip's entry have another name; no content.
     assert set(found.values()) <= set(FILES.values())
     assert which == "zip" or found == FILES
+
+
+def test_free_space_is_checked_before_unpacking(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 10))
+    for packed in (tarred(FILES), zipped(FILES)):
+        assert "there is no space for the contents of packed; it needs" in refusal(unpacked, packed)

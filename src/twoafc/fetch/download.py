@@ -11,11 +11,12 @@ import errno
 import http.client
 import os
 import re
+import shutil
 import ssl
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -101,6 +102,7 @@ def _attempt(source: RemoteFile, stream: IO[bytes], part: Path, progress: Progre
         total = source.bytes if total is None else total
         if total and source.most and total > source.most:
             raise DataError(f"{source.url} has {format_size(total)}; {AT_MOST.format(format_size(source.most))}")
+        require_space(part.parent, (total or 0) - start, _name(part))
         _receive(source, response, stream, total, part, progress)
 
 
@@ -223,6 +225,30 @@ def write_error(error: OSError, folder: Path, what: str) -> DataError:
             f"the disk is full; {what} could not be written to {folder} ({error.strerror}); free some space"
         )
     return DataError(f"{what} could not be written to {folder}: {error.strerror}")
+
+
+def require_space(folder: Path, needed: int, what: str) -> None:
+    """Raise DataError if the disk has less than `needed` bytes left."""
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise DataError(
+            f"there is no space for {what}; it needs {format_size(needed)} and {folder} has {format_size(free)} left; "
+            "free some, or name another folder with --to"
+        )
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[None]:
+    """Make a folder; if the work inside fails, remove the folders that were made and are still empty."""
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        with suppress(OSError):  # of a folder that is not empty, and those above it
+            for path in new:
+                path.rmdir()
+        raise
 
 
 def format_size(size: int | None) -> str:

@@ -21,7 +21,7 @@ from twoafc.distances import (
     usual_places,
 )
 from twoafc.errors import DataError
-from twoafc.fetch.download import Progress, RemoteFile, download, format_size, write_error
+from twoafc.fetch.download import Progress, RemoteFile, download, format_size, new_folder, require_space, write_error
 from twoafc.fetch.registry import (
     Archive,
     File,
@@ -124,8 +124,8 @@ def get(
             installed.append(Got(file, state.where, False, state.note))
             continue
         path = stored(file, to)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        installed.append(_fetch(file, path, to, progress, pause))
+        with new_folder(path.parent):
+            installed.append(_fetch(file, path, to, progress, pause))
     return installed
 
 
@@ -310,13 +310,7 @@ def _fetch(file: File, path: Path, to: Path | None, progress: Progress | None, p
 def _download(file: File, part: Path, progress: Progress | None, pause: float) -> None:
     # An archive of images unpacks to about its own size, and is removed only afterwards.
     needed = (size_of(file) or 0) * (2 if isinstance(file, Archive) else 1)
-    needed -= part.stat().st_size if part.is_file() else 0
-    free = shutil.disk_usage(part.parent).free
-    if needed > free:
-        raise DataError(
-            f"there is no space for {file.file}; it needs {format_size(needed)} and {part.parent} has "
-            f"{format_size(free)} left; free some, or name another folder with --to"
-        )
+    require_space(part.parent, needed - (part.stat().st_size if part.is_file() else 0), file.file)
     try:
         most = file.most_bytes if isinstance(file, Archive) else None
         source = RemoteFile(file.url, file.bytes, most)
@@ -365,10 +359,11 @@ def _install(archive: Archive, packed: Path, to: Path | None, sha256: str, progr
 def _copy(source: Path, path: Path) -> None:
     if path.exists() and path.samefile(source):
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with durable_file(path) as partial:
-            shutil.copyfile(source, partial)
-    except OSError as error:
-        cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
-        raise write_error(cause, path.parent, path.name) from error
+    with new_folder(path.parent):
+        require_space(path.parent, source.stat().st_size, path.name)
+        try:
+            with durable_file(path) as partial:
+                shutil.copyfile(source, partial)
+        except OSError as error:
+            cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
+            raise write_error(cause, path.parent, path.name) from error

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
 
 from twoafc.errors import DataError
-from twoafc.fetch.download import CHUNK, Progress, write_error
+from twoafc.fetch.download import CHUNK, Progress, new_folder, require_space, write_error
 from twoafc.fetch.registry import HIDDEN, Archive, digest_source, read_json, write_json
 from twoafc.files import lock, write_text
 
@@ -52,7 +52,7 @@ def unpack(
     files, name, total = dict[str, Unpacked](), archive.name, 0
     try:
         with archive.open("rb") as raw:
-            members = _members(raw, archive, most_bytes)
+            members = _members(raw, into, archive, most_bytes)
             for count, (name, size, plain, stream) in enumerate(members, start=1):
                 odd = name.startswith("/") or ".." in name.split("/") or any(sign in name for sign in "\\:")
                 if odd or not plain or not name.isprintable():
@@ -87,17 +87,23 @@ def _write(stream: IO[bytes], path: Path) -> Unpacked:
         return Unpacked(file.tell(), digest.hexdigest())
 
 
-def _members(raw: IO[bytes], archive: Path, most_bytes: int) -> Iterator[tuple[str, int, bool, IO[bytes] | None]]:
+def _members(
+    raw: IO[bytes], into: Path, archive: Path, most_bytes: int
+) -> Iterator[tuple[str, int, bool, IO[bytes] | None]]:
     """Yield of each member its name, size, whether it is neither a link nor a device, and its bytes if it is a file."""
     start, size = raw.read(2), raw.seek(0, os.SEEK_END)
     raw.seek(0)
     if start == b"PK":
         with zipfile.ZipFile(raw) as opened:
+            needed = sum(info.file_size for info in opened.infolist())
+            if needed <= most_bytes:  # otherwise it is refused later
+                require_space(into, needed, f"the contents of {archive.name}")
             for info in opened.infolist():
                 plain = stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG, stat.S_IFDIR)
                 with opened.open(info) as stream:
                     yield info.filename, info.file_size, plain, None if info.is_dir() else stream
         return
+    require_space(into, size, f"the contents of {archive.name}")
     if start != b"\x1f\x8b":
         raw.seek(max(0, size - tarfile.BLOCKSIZE))
         if raw.read() != bytes(tarfile.BLOCKSIZE):
@@ -142,8 +148,7 @@ def install(archive: Archive, packed: Path, folder: Path, *, sha256: str, progre
     and is also stored in the folder, beside a list that ``sha256sum --check`` reads.
     """
     hidden = folder / HIDDEN
-    hidden.mkdir(parents=True, exist_ok=True)
-    with _one_at_a_time(hidden):
+    with new_folder(hidden), _one_at_a_time(hidden):
         unpacked = hidden / f"{archive.name}.unpacked"
         shutil.rmtree(unpacked, ignore_errors=True)  # of a run that was killed
         try:
