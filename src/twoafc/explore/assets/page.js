@@ -136,13 +136,13 @@ function draw() {
         view.planes[side].show(scene(name, values, side));
         view.planes[side].mark(view.chosen);
         const mean = view.rows.length ? `: NLL ${fixed(meanOf(values.nll, view.rows), 4)}` : "";
-        const told =
+        const detail =
             view.query.show === "error" && !values.error
                 ? " (no standard error)"
                 : !values.surface
                   ? " (no surface was saved)"
                   : "";
-        fill(get(`${side}-title`), name + mean, told && make("span", {class: "soft"}, told));
+        fill(get(`${side}-title`), name + mean, detail && make("span", {class: "soft"}, detail));
         fill(
             get(`${side}-tools`),
             view.query.box &&
@@ -283,9 +283,9 @@ async function begin() {
     fill(get("title"), view.about.name);
     fill(get("verdict"), view.about.verdict[0] ?? "");
     get("report").hidden = !view.about.report;
-    const told = {pick: choose_row, hover: peek};
+    const handlers = {pick: choose_row, hover: peek};
     const plane = (side) =>
-        new Plane(get(`${side}-plane`), {...told, box: (box) => view.go({box, side, triplet: ""})});
+        new Plane(get(`${side}-plane`), {...handlers, box: (box) => view.go({box, side, triplet: ""})});
     view.planes = {first: plane("first"), other: plane("other")};
     get("search").addEventListener("input", (event) => view.go({search: event.target.value}, {same: "search"}));
     get("search").addEventListener("keydown", (event) => {

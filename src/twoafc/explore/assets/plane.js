@@ -81,9 +81,9 @@ function contour(values, size, level) {
 }
 
 export class Plane {
-    // `told` has pick(row), hover(row or null, x, y) and box(corners or null).
-    constructor(host, told) {
-        Object.assign(this, {host, told, scene: null, marked: null, drag: null});
+    // `handlers` has pick(row), hover(row or null, x, y) and box(corners or null).
+    constructor(host, handlers) {
+        Object.assign(this, {host, handlers, scene: null, marked: null, drag: null});
         this.base = document.createElement("canvas");
         this.over = document.createElement("canvas");
         this.base.setAttribute("role", "img");
@@ -97,7 +97,7 @@ export class Plane {
             this.drag = null;
             this.overlay();
         });
-        this.over.addEventListener("pointerleave", () => told.hover(null));
+        this.over.addEventListener("pointerleave", () => handlers.hover(null));
     }
 
     show(scene) {
@@ -356,7 +356,7 @@ export class Plane {
         if (!this.drag) {
             const row = this.nearest(...at);
             this.over.style.cursor = row === null ? "crosshair" : "pointer";
-            this.told.hover(row, event.clientX, event.clientY);
+            this.handlers.hover(row, event.clientX, event.clientY);
             return;
         }
         if (Math.hypot(at[0] - this.drag.from[0], at[1] - this.drag.from[1]) >= DRAG) this.drag.to = at;
@@ -369,8 +369,8 @@ export class Plane {
         if (!drag || !this.scene) return;
         if (!drag.to) {
             const row = this.nearest(event.offsetX, event.offsetY);
-            if (row !== null) this.told.pick(row);
-            else if (this.scene.box) this.told.box(null);
+            if (row !== null) this.handlers.pick(row);
+            else if (this.scene.box) this.handlers.box(null);
             this.overlay();
             return;
         }
@@ -381,7 +381,7 @@ export class Plane {
         const a = this.back(...within(drag.from)),
             b = this.back(...within(drag.to));
         const ends = [Math.min(a[0], b[0]), Math.max(a[0], b[0]), Math.min(a[1], b[1]), Math.max(a[1], b[1])];
-        if (ends[0] < ends[1] && ends[2] < ends[3]) this.told.box(ends.map((end) => Number(end.toPrecision(4))));
+        if (ends[0] < ends[1] && ends[2] < ends[3]) this.handlers.box(ends.map((end) => Number(end.toPrecision(4))));
         else this.overlay();
     }
 

@@ -92,7 +92,7 @@ function votes(row) {
 }
 
 let telling = 0,
-    told = "";
+    state = "";
 const folds = {}; // which of them are open
 const fold = (id, open, ...children) =>
     make("details", {id, open: folds[id] ?? open, toggle: (event) => (folds[id] = event.target.open)}, ...children);
@@ -118,8 +118,8 @@ export async function tell() {
         view.rows.indexOf(view.chosen),
         view.rows.length,
     ]);
-    if (now === told) return; // the fields of the row may be in use
-    told = now;
+    if (now === state) return; // the fields of the row may be in use
+    state = now;
     if (view.chosen === null) fill(get("strip"));
     if (view.chosen === null)
         return fill(
@@ -192,7 +192,7 @@ export async function tell() {
         countTable(row, counts);
     } catch (error) {
         if (mine !== telling) return;
-        told = ""; // ask again
+        state = ""; // ask again
         fill(strip, error.message);
     }
 }
@@ -567,7 +567,7 @@ export function enlarge(row, role) {
         return loaded.get(each);
     };
     const canvas = make("canvas", {role: "img"}),
-        told = make("p", {class: "note", role: "status"});
+        caption = make("p", {class: "note", role: "status"});
     stage = {row, role, difference: false, timer: null, gain: 4};
     const own = stage;
     own.show = async (each = own.role, flicker = false) => {
@@ -588,11 +588,11 @@ export function enlarge(row, role) {
             );
             canvas.dataset.role = each + (base ? "-difference" : "");
             fill(
-                told,
+                caption,
                 `${each}: ${nameOf(each, row)}, ${picture.naturalWidth} × ${picture.naturalHeight}${base ? `; ${own.gain} times the difference from ${reference}` : ""}`,
             );
         } catch {
-            fill(told, `${each}: ${nameOf(each, row)}: no image`);
+            fill(caption, `${each}: ${nameOf(each, row)}: no image`);
         }
         for (const button of dialog.querySelectorAll("button[data-role]"))
             button.setAttribute("aria-pressed", String(button.dataset.role === own.role));
