@@ -112,6 +112,12 @@ def wants_bytes(ref, x):
     return mae(ref / 255, x / 255)
 
 
+def wants_signs(ref, x):
+    if ref.min() >= 0:
+        raise ValueError("images must be in [-1, 1]")
+    return mae(ref, x) / 2
+
+
 def shaky(seed: int = 0) -> Function:
     rng = np.random.default_rng(seed)
     return lambda ref, x: mae(ref, x) * rng.uniform(0.9, 1.1, len(ref))
@@ -207,8 +213,13 @@ FAULTS: dict[str, tuple[Function, str]] = {
     ),
     "refuses [0, 1]": (
         wants_bytes,
-        r"it raises ValueError: images must be bytes; "
-        r"it is called as f\(ref, x\) with two batches in \[0, 1\] of shape \(4, 3, 64, 64\)",
+        r"wrong input range: it raises ValueError: images must be bytes; "
+        r"images come in \[0, 1\]: rescale them inside to \[0, 255\], on which it works",
+    ),
+    "refuses [0, 1] and [0, 255]": (
+        wants_signs,
+        r"wrong input range: it raises ValueError: images must be in \[-1, 1\]; "
+        r"images come in \[0, 1\]: rescale them inside to \[-1, 1\], on which it works",
     ),
     "raises": (
         lambda ref, x: 1 / 0,
@@ -270,6 +281,10 @@ NOTES: dict[str, tuple[Function, str]] = {
     "one more axis": (
         lambda ref, x: mae(ref, x)[:, None, None, None],
         r"its values have shape \(4, 1, 1, 1\); twoafc\.distance makes that \(4,\)",
+    ),
+    "expects [-1, 1]": (
+        lambda ref, x: mae((ref + 1) / 2, (x + 1) / 2),
+        r"black and white are 0\.5 apart, and 1 if black is -1; does it expect images in \[-1, 1\]\?",
     ),
     "large images": (
         nlpd_2017,

@@ -51,6 +51,16 @@ def test_other_folders_are_refused(tmp_path: Path) -> None:
         earlier_sets(out, SETTINGS)
 
 
+def test_partial_folders_of_killed_runs_are_removed(tmp_path: Path) -> None:
+    claim(tmp_path / "paper", SETTINGS, {})
+    names = ("results/.bapps.4194399.part", ".tables.4194399.part", "synthetic/.clic.4194399.part")
+    partial = [tmp_path / "paper" / name for name in names]
+    for path in partial:
+        path.mkdir(parents=True)
+    claim(tmp_path / "paper", SETTINGS, {})
+    assert not any(path.exists() for path in partial)
+
+
 def test_a_folder_remembers_its_data_sets(tmp_path: Path) -> None:
     out = tmp_path / "paper"
     sets = {"bapps": tmp_path / "b", "clic": tmp_path / "c"}

@@ -61,6 +61,22 @@ def test_clic_is_recognised_by_the_names_of_its_folders(tmp_path: Path) -> None:
     assert list(open_source("clic", tmp_path / "a" / "clic2021_valid")) == ["test"]
 
 
+def test_files_of_answers_of_clic_are_assigned_by_their_names(tmp_path: Path) -> None:
+    answers = trees.write_clic(tmp_path, size=(16, 16))
+    text = answers.read_text()
+    (tmp_path / "clic2021_valid.csv").write_text(text)
+    answers.rename(tmp_path / "clic2021_test.csv")
+    splits = open_source("clic", tmp_path)
+    assert list(splits) == ["train", "test"]
+    assert all(data.missing().is_empty() for data in splits.values())
+    (tmp_path / "clic2021_valid.csv").unlink()
+    assert list(open_source("clic", tmp_path)) == ["train"]
+    for name in ("train", "valid"):
+        (tmp_path / f"{name}.csv").write_text(text)
+    (tmp_path / "clic2021_test.csv").unlink()
+    assert list(open_source("clic", tmp_path)) == ["train", "test"]
+
+
 def test_images_of_clic_may_lie_in_folders_below(tmp_path: Path) -> None:
     answers = trees.write_clic(tmp_path / "val", size=(16, 16))
     for image in sorted(answers.parent.glob("*.png")):

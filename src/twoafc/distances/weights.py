@@ -11,6 +11,7 @@ import importlib.util
 import json
 import os
 import sys
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -109,7 +110,7 @@ def read_tensors(file: Path, wanted: Published) -> Tensors:
     torch = require("torch", extra="torch")
     with file.open("rb") as stream:
         start = stream.read(2)
-    if start not in (b"PK", b"\x80\x02"):
+    if start not in (b"PK", b"\x80\x02") or _is_other_zip(file):
         raise MismatchError("not a file of torch's", unrelated=True)
     try:
         # Mapped: of a file of half a gigabyte only the convolutions are read.
@@ -141,6 +142,15 @@ def read_published(file: Path, wanted: Published) -> bytes:
     if hashlib.new(method, content).hexdigest() != expected:
         raise MismatchError(f"its {method} is not the published one", unrelated=file.name != wanted.file)
     return content
+
+
+def _is_other_zip(file: Path) -> bool:
+    """Return whether a file is a complete zip without the member that torch writes into each of its own."""
+    try:
+        with zipfile.ZipFile(file) as opened:
+            return not any(name.endswith("data.pkl") for name in opened.namelist())
+    except (zipfile.BadZipFile, NotImplementedError):  # damaged, or of torch's old format
+        return False
 
 
 def digest(values: NDArray[Any]) -> str:

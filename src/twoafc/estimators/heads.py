@@ -73,14 +73,21 @@ class Heads:
     def fit(self, table: Votes) -> HeadsFit:
         """Fit to a table whose distance is the places of its pairs."""
         ridge = Ridge.of(table, self)
-        strength, start = (self.strength, self.start) if self.strength is not None else _chosen(ridge, table, self)
+        whole = self._by_published(table)
+        strength, start = (self.strength, self.start) if self.strength is not None else _chosen(ridge, whole, self)
         if np.isinf(strength):
-            fit, whole = _published(table, replace(self, strength=strength))
-            return replace(fit, probability=Chance(0.0, Spline().fit(whole)))
+            heads, chance = self._by_layer(self.prior), Chance(0.0, Spline().fit(whole))
+            return HeadsFit(replace(self, strength=strength), heads, chance, self._shares(table))
         theta = ridge.solve(strength, start)
         chosen = replace(self, strength=strength, start=theta)
         chance = Chance(lapse_of(theta[-1])[0])
         return HeadsFit(chosen, self._by_layer(ridge.heads(theta)), chance, self._shares(table))
+
+    def _by_published(self, table: Votes) -> Votes:
+        """Return a table with the distances of the published heads."""
+        assert self.means is not None
+        d = np.asarray(self.means @ self.prior.astype(np.float32), dtype=np.float64)
+        return replace(table, distances={self.network: tuple(d[column[:, 0]] for column in table.columns)})
 
     def _by_layer(self, w: FloatArray) -> tuple[Float32Array, ...]:
         ends = np.cumsum([len(head) for head in self.published])[:-1]
@@ -182,7 +189,10 @@ class Ridge:
 
 
 def _chosen(ridge: Ridge, table: Votes, settings: Heads) -> tuple[float, FloatArray | None]:
-    """Choose the strength by rows left out; it is infinite where the published heads predict them as well."""
+    """Choose the strength by rows left out; it is infinite where the published heads predict them as well.
+
+    The table has the distances of the published heads.
+    """
     folds = min(settings.folds, most_folds(table))
     if folds < 2:
         return np.inf, None
@@ -200,9 +210,8 @@ def _chosen(ridge: Ridge, table: Votes, settings: Heads) -> tuple[float, FloatAr
     def by_heads(thetas: Sequence[FloatArray]) -> FloatArray:
         return scores_of(ridge.where(rows).probability(theta) for (_, rows), theta in zip(splits, thetas, strict=True))
 
-    _, whole = _published(table, settings)
     by_spline = scores_of(
-        Spline().fit(whole.where(fitted)).probability(*whole.where(rows).columns) for fitted, rows in splits
+        Spline().fit(table.where(fitted)).probability(*table.where(rows).columns) for fitted, rows in splits
     )
     thetas = [ridge.where(fitted).solve_published() for fitted, _ in splits]
     published = max(by_heads(thetas), by_spline, key=lambda scores: scores @ mass)
@@ -215,12 +224,6 @@ def _chosen(ridge: Ridge, table: Votes, settings: Heads) -> tuple[float, FloatAr
         best, chosen, start = scores, strength, thetas[0]
     mean, error = mean_and_error((best - published)[times > 0], table.where(times > 0))
     return (chosen, start) if mean > error else (np.inf, None)
-
-
-def _published(table: Votes, settings: Heads) -> tuple[HeadsFit, Votes]:
-    """Return the published heads, without a chance of a vote, and the table with their distance."""
-    fit = HeadsFit(settings, settings._by_layer(settings.prior), Chance(0.0), settings._shares(table))
-    return fit, replace(table, distances={settings.network: tuple(map(fit.reduce, table.columns))})
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -108,8 +108,12 @@ def _report(subject: Own, size: int, seed: int) -> Report:
         larger = (_trial(subject, side, seed) for side in LARGER if side > size)
         working = next((other for other in larger if other.works(other.ref, other.ref[::-1])), None)
         if working is None:
+            ranges = {"[0, 255]": 255 * trial.ref, "[-1, 1]": 2 * trial.ref - 1}
+            wanted = next((name for name, images in ranges.items() if trial.works(images, images[::-1])), None)
+            remedy = f"images come in [0, 1]: rescale them inside to {wanted}, on which it works"
             called = f"it is called as f(ref, x) with two batches in [0, 1] of shape {trial.ref.shape}"
-            return Report(subject.name, size, None, (f"it raises {error}; {called}",))
+            problem = f"wrong input range: it raises {error}; {remedy}" if wanted else f"it raises {error}; {called}"
+            return Report(subject.name, size, None, (problem,))
         trial, used = working, working.ref.shape[-1]
         notes.append(f"on {size} x {size} pixels it raises {error}; so it was tried on {used} x {used}")
     ref, used = trial.ref, trial.ref.shape[-1]
@@ -351,3 +355,9 @@ def _remarks(trial: Trial) -> Problems:
     largest = abs(trial.equal).max()
     if SAME / 10 * trial.usual < largest <= ZERO * trial.usual:
         yield f"d(x, x) is {largest:.1g}, not quite 0, probably by rounding"
+    # A distance of 1 between -1 and 1 suggests images in [-1, 1].
+    black = np.zeros_like(trial.ref[:1])
+    if trial.works(black - 1, black + 1):
+        ours, wider = (float(trial.values(low, black + 1)[0]) for low in (black, black - 1))
+        if abs(wider - 1) < 1e-3 and (abs(ours - 1 / 2) < 1e-3 or abs(ours - 1 / 4) < 1e-3):
+            yield f"black and white are {ours:.3g} apart, and 1 if black is -1; does it expect images in [-1, 1]?"

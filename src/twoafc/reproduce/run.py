@@ -12,7 +12,7 @@ from twoafc import plots
 from twoafc.arrays import Progress
 from twoafc.datasets import Dataset
 from twoafc.errors import DataError
-from twoafc.files import replaced, require_format, strict_json, write_text
+from twoafc.files import clear_partial, replaced, require_format, strict_json, write_text
 from twoafc.reproduce import experiments, figures
 from twoafc.reproduce.experiments import MeasuredSource, PaperDistance, choose_distances
 from twoafc.reproduce.printed import SETS, DataMatch, Slip, match_data, slips
@@ -220,11 +220,13 @@ def earlier_sets(folder: Path, settings: Mapping[str, Any]) -> dict[str, Path]:
 
 
 def claim(folder: Path, settings: Mapping[str, Any], inputs: Mapping[str, Path]) -> None:
-    """Make the output folder, and write its card: the settings, and the folders of the data sets."""
+    """Make the output folder without leftovers of killed runs, and write its card: settings, folders of data sets."""
     for path in inputs.values():
         if path.resolve().is_relative_to(folder.resolve()):
             raise DataError(f"{path} lies in {folder}, the output folder; name another output folder")
     folder.mkdir(parents=True, exist_ok=True)
+    for parent in (folder, folder / "results", folder / "synthetic"):
+        clear_partial(parent)
     sets = {name: str(path.resolve()) for name, path in inputs.items()}
     card = {"format": experiments.FORMAT, "command": "twoafc reproduce", "settings": settings, "sets": sets}
     write_text(strict_json(card, indent=1), folder / CARD)

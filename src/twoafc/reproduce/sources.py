@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from twoafc.worlds import Images, observers, photograph_triplets
 
 BAPPS_SPLITS = {"train": "train", "test": "val"}
 CLIC_SPLITS = {"train": ("clic2021_test", "train"), "test": ("clic2021_valid", "valid", "val")}
-"""Folders of CLIC's answers: the paper trains on the released answers of CLIC's test."""
+"""Folders or files of CLIC's answers: the paper trains on the released answers of CLIC's test."""
 LAYOUTS = {
     "bapps": "2afc/train/{traditional,cnn,mix}/{ref,p0,p1,judge} and "
     "2afc/val/{traditional,cnn,superres,deblur,color,frameinterp}/{ref,p0,p1,judge} below it",
@@ -48,11 +49,21 @@ def _open_bapps(folder: Path, progress: Progress | None) -> dict[str, Dataset]:
 
 
 def _open_clic(folder: Path) -> dict[str, Dataset]:
-    found = {split: [_only_answers(folder / name) for name in names] for split, names in CLIC_SPLITS.items()}
-    files = {split: next(filter(None, answers)) for split, answers in found.items() if any(answers)}
+    files = {split: file for split, names in CLIC_SPLITS.items() if (file := _named_answers(folder, names))}
     if not files and (file := _only_answers(folder)):
         files = {"test": file}
     return {split: _open_answers(file) for split, file in files.items()}
+
+
+def _named_answers(folder: Path, names: Sequence[str]) -> Path | None:
+    """Find the answers of a split: a file NAME.csv, or the answers in a folder NAME."""
+    for name in names:
+        file = folder / f"{name}.csv"
+        if file.is_file() and is_clic(file):
+            return file
+        if answers := _only_answers(folder / name):
+            return answers
+    return None
 
 
 def _only_answers(folder: Path) -> Path | None:
