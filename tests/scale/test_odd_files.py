@@ -72,6 +72,10 @@ def test_a_folder_of_parquet_is_a_table(name: str, frame: pl.DataFrame) -> None:
     )
     Path("empty").mkdir()
     assert refusal("empty") == "empty is a folder without Parquet files; name the files of the table"
+    Path("empty/ssim.npz").touch()
+    assert refusal("empty") == (
+        "empty is a folder without Parquet files; name one of its files of counts, such as empty/ssim.npz"
+    )
 
 
 @pytest.mark.parametrize("name", ["duckdb", "spark"])

@@ -89,7 +89,9 @@ def _inside(folder: str) -> list[str]:
         if path.is_file() and is_parquet(path.name) and not hidden:
             paths.append(str(path))
     if not paths:
-        raise DataError(f"{folder} is a folder without Parquet files; name the files of the table")
+        counts = min(Path(folder).glob("*.npz"), default=None)
+        names = f"name one of its files of counts, such as {counts}" if counts else "name the files of the table"
+        raise DataError(f"{folder} is a folder without Parquet files; {names}")
     return sorted(paths)
 
 
