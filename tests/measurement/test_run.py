@@ -594,14 +594,14 @@ def test_answers_without_images_are_told_in_one_line(here: Path, capsys: pytest.
     assert not list(here.glob("t.csv*"))
 
 
-def test_options_of_another_layout_are_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_are_named_as_they_were_given(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trees.write_bapps(here / "bapps", 2, subsets={"val": ("cnn",)})
     trees.write_table(here, 2)
     asked = ["--distance", "rmse", "--out", "t.csv", "--device", "cpu"]
     said = failure(capsys, "bapps", *asked, "--images", "images")
-    assert said == "bapps, in the layout bapps, takes no option folder; it takes split, M, progress"
+    assert said == "--images is not for data of this layout: bapps takes --split, --M"
     said = failure(capsys, "table.csv", *asked, "--M", "5")
-    assert said == "table.csv, in the layout table, takes no option M; it takes folder, rename"
+    assert said == "--M is not for data of this layout: table.csv takes --images, --rename"
     (here / "bapps" / "2afc" / "val").rename(here / "bapps" / "2afc" / "test")
     assert failure(capsys, "bapps", *asked).endswith(": give M (--M of the command)")
     main(["measure", "bapps", *asked, "--M", "5", "--quiet"])

@@ -94,6 +94,7 @@ def measure(
     try:
         with ending_processes(), silent, bar as show, cluster as client:
             warnings.filterwarnings("ignore", module=r"PIL\b")  # the list of failures reports the same
+            _check_options(data, {"images": images, "rename": rename, "split": split, "M": M})
             opened = open_dataset(data, folder=images, rename=renaming(rename) or None, split=split, M=M, progress=show)
             result = run(
                 remove_anchors(opened, progress=show) if without_anchors else opened,
@@ -119,6 +120,17 @@ def measure(
     if result.failures:
         _print_failures(result.failures, Path(f"{out}.failures.csv") if shard is None else None)
         raise SystemExit(1)
+
+
+def _check_options(data: Path, given: dict[str, object]) -> None:
+    """Refuse an option that means nothing for the data's layout, by its name on the command line."""
+    from twoafc.datasets import options_of
+
+    known = ["images" if name == "folder" else name for name in options_of(data)]
+    wrong = next((name for name, value in given.items() if value is not None and name not in known), None)
+    if wrong is not None:
+        allowed = ", ".join(f"--{name}" for name in given if name in known)
+        raise ValueError(f"--{wrong} is not for data of this layout: {data} takes {allowed}")
 
 
 def _share(text: str) -> tuple[int, int]:
