@@ -391,7 +391,7 @@ async def asynchronous(address: str) -> None:
         ClusterExecutor(client, Job({}), []).__enter__()
 
 
-def test_arguments_that_do_not_fit(client: Any) -> None:
+def test_arguments_that_do_not_fit(client: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert refused(["rmse"], client=client, workers=3) == (
         "a cluster has workers of its own; found workers=3: leave it out"
     )
@@ -399,6 +399,9 @@ def test_arguments_that_do_not_fit(client: Any) -> None:
         asyncio.run(asynchronous(client.scheduler.address))
     with pytest.raises(TypeError, match=r"^client must be a dask\.distributed\.Client; found str$"):
         measure(["rmse"], client="tcp://127.0.0.1:8786")
+    assert failure(capsys, "--scheduler", "tcp://127.0.0.1:1", "--workers", "2") == (
+        "--workers is for this machine; a cluster has workers of its own: leave one of the two out"
+    )
 
 
 def test_without_dask(client: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

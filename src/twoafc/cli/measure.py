@@ -88,6 +88,8 @@ def measure(
     from twoafc.measurement import connect, ending_processes
     from twoafc.measurement import measure as run
 
+    if scheduler is not None and workers is not None:  # before a cluster is looked for
+        raise ValueError("--workers is for this machine; a cluster has workers of its own: leave one of the two out")
     start = time.monotonic()
     bar, silent = rate(quiet or json), warnings.catch_warnings()
     cluster: AbstractContextManager[Any] = nullcontext() if scheduler is None else connect(scheduler)
