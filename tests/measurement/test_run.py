@@ -6,6 +6,7 @@ import importlib
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -816,17 +817,43 @@ def test_a_distance_that_would_end_the_program_says_so() -> None:
 @pytest.mark.parametrize(
     ("name", "ended"),
     [
-        ("touching", "was ended by signal 11 (Segmentation fault)"),
-        ("aborting", "was ended by signal 6 (Aborted)"),
+        ("touching", "was ended by signal 11 (Segmentation fault) in line {}"),
+        ("aborting", "was ended by signal 6 (Aborted) in line {}"),
         ("leaving", "ended with code 3"),
     ],
 )
-def test_a_distance_that_crashes_gets_one_line(capfd: pytest.CaptureFixture[str], name: str, ended: str) -> None:
+def test_a_distance_that_crashes_gets_one_line(
+    here: Path, capfd: pytest.CaptureFixture[str], name: str, ended: str
+) -> None:
+    line = 1 + next(at for at, text in enumerate(ODD.splitlines(), 1) if text == f"def {name}(ref, x):")
+    ended = ended.format(f"{line} of {here / 'odd.py'}")
     assert failure(capfd, "table.csv", "--distance", f"odd:{name}", "--out", "t.csv", "--device", "cpu") == (
         f"a distance must not end its process; odd:{name} was tried, and its process {ended}; fix it, or measure "
         "without it"
     )
     assert not Path("t.csv.parts").exists()
+
+
+def test_a_file_that_crashes_when_it_is_imported_is_named(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    trees.write_table(here, 2)
+    Path("fatal.py").write_text("import os\n\nprint('begun')\nos.abort()\n")
+    said = failure(capfd, "table.csv", "--distance", "fatal:distance", "--out", "t.csv", "--device", "cpu")
+    assert f"its process was ended by signal 6 (Aborted) in line 4 of {here / 'fatal.py'}; fix it" in said
+
+
+def test_a_distance_that_crashes_later_leaves_a_traceback(here: Path) -> None:
+    trees.write_table(here, 2)
+    Path("later.py").write_text(
+        "import os\n"
+        "first = not os.path.exists('tried')\n"
+        "open('tried', 'w').close()\n"
+        "def later(ref, x):\n"
+        "    return abs(ref - x).mean((1, 2, 3)) if first else os.abort()\n"
+    )
+    command = [sys.executable, "-m", "twoafc", "measure", "table.csv", "--distance", "later:later", "--out", "t.csv"]
+    done = subprocess.run([*command, "--device", "cpu"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == -signal.SIGABRT
+    assert f'File "{here / "later.py"}", line 5 in later' in done.stderr
 
 
 @pytest.mark.usefixtures("odd")

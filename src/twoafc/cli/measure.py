@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import faulthandler
 import sys
 import time
 import warnings
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -90,6 +91,8 @@ def measure(
 
     if scheduler is not None and workers is not None:  # before a cluster is looked for
         raise ValueError("--workers is for this machine; a cluster has workers of its own: leave one of the two out")
+    with suppress(OSError, ValueError):  # where standard error is no file
+        faulthandler.enable()  # a crash in somebody's distance then says where it was
     start = time.monotonic()
     bar, silent = rate(quiet or json), warnings.catch_warnings()
     cluster: AbstractContextManager[Any] = nullcontext() if scheduler is None else connect(scheduler)
