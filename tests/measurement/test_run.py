@@ -586,6 +586,23 @@ def test_a_small_image_that_comes_first_for_a_network(here: Path) -> None:
     assert found.table["triplet"].to_list() == ["t1", "t3"]
 
 
+@pytest.mark.parametrize(("device", "takes"), [("cpu", "numpy"), ("cpu:0", "torch")])
+def test_a_distance_that_breaks_is_not_taken_for_one_that_size_does_not_suit(
+    here: Path, device: str, takes: str
+) -> None:
+    trees.write_table(here, 6, sizes=(64, 40, 48))
+    calls = iter(range(1000))
+
+    def breaking(ref: Any, x: Any) -> Any:
+        if next(calls) > 4:
+            raise RuntimeError("out of order")
+        return abs(ref - x).mean(axis=(1, 2, 3))
+
+    breaking.takes = takes  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match=r"^breaking raised RuntimeError: out of order, on triplet t"):
+        measure("table.csv", [breaking], batch_size=1, device=device)
+
+
 def test_answers_without_images_are_told_in_one_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answers = trees.write_clic(here / "clic")
     for path in answers.parent.glob("*.png"):
