@@ -182,7 +182,7 @@ def measure(
     if first is not None:
         _rehearse_all(distances.values() if isinstance(distances, Mapping) else distances, first[0])
     distances, fused = (channels_of(distances), []) if channels else split_fused(distances)
-    chosen = make_candidates(distances, here, precision_here, earlier.identities)
+    chosen = make_candidates(distances, here, precision_here, earlier.identities, fused)
     check_columns(plan, [*(candidate.name for candidate in chosen), *(file.name for file in fused)])
     for file in fused:
         file.check(chosen)
