@@ -441,8 +441,10 @@ def test_more_shards_than_a_number_can_hold(here: Path) -> None:
 
 def test_other_mistakes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trees.write_table(here, 2)
-    with pytest.raises(TypeError, match="distances must be a list, or a mapping of name to distance; found a single"):
-        measure("table.csv", "rmse")
+    for given, found in (("rmse", "a single one"), (len, "a single one"), (None, "None"), (5, "5")):
+        with pytest.raises(TypeError) as caught:
+            measure("table.csv", given)
+        assert str(caught.value) == f"distances must be a list, or a mapping of name to distance; found {found}"
     with pytest.raises(OSError, match="no such folder: nowhere"):
         measure("table.csv", ["rmse"], "nowhere/t.csv")
     empty = datasets.open_dataset("table.csv").where([])
