@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any
 
@@ -53,10 +53,10 @@ def import_named(name: str, missing: str) -> Any:
     Where that fails, raise a ValueError that begins with `missing`.
     """
     module, _, attribute = name.partition(":")
-    # The current folder comes last: a user's file must not replace a library.
-    folder = os.getcwd()
-    if folder not in sys.path:
-        sys.path.append(folder)
+    with suppress(OSError):  # the folder may have been removed
+        # The current folder comes last: a user's file must not replace a library.
+        if (folder := os.getcwd()) not in sys.path:
+            sys.path.append(folder)
     try:
         imported = importlib.import_module(module)
     except ImportError as error:

@@ -92,6 +92,16 @@ def test_a_function_of_the_current_folder() -> None:
     np.testing.assert_allclose(values, mean_difference(ref, x))
 
 
+def test_a_current_folder_that_was_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "mydistances_arrays.py").write_text("def mae(ref, x): return abs(ref - x).mean(axis=(1, 2, 3))")
+    (folder / "gone").mkdir()
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.chdir(folder / "gone")
+    (folder / "gone").rmdir()
+    ref, x = images(0), images(1)
+    np.testing.assert_allclose(distance("mydistances_arrays:mae")(ref, x), mean_difference(ref, x))
+
+
 @pytest.mark.usefixtures("folder")
 def test_settings_go_to_the_function_or_to_the_class() -> None:
     ref, x = images(0), images(1)

@@ -235,19 +235,49 @@ def test_a_block_that_takes_its_worker_along_every_time(client: Any, monkeypatch
     client.wait_for_workers(2, timeout=30)
 
 
-def test_a_block_that_cannot_even_be_begun(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [(RuntimeError("broken"), "RuntimeError: broken"), (RuntimeError(), "RuntimeError"), (OSError(), "OSError")],
+)
+def test_a_block_that_cannot_even_be_begun(
+    client: Any, monkeypatch: pytest.MonkeyPatch, error: Exception, shown: str
+) -> None:
     def broken(run: str, block: Any) -> None:
-        raise RuntimeError("broken")
+        raise error
 
     monkeypatch.setattr(cluster, "measure_on_worker", broken)
     assert refused(["rmse"], client=client, batch_size=24) == (
-        f"the cluster at WORKER gave up a block (RuntimeError: broken), while it had SOME; {KEPT}"
+        f"the cluster at WORKER gave up a block ({shown}), while it had SOME; {KEPT}"
     )
+
+
+def test_a_process_that_cannot_start_and_does_not_say_why(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Processes) -> None:
+        raise AssertionError
+
+    worker = SimpleNamespace(address="tcp://a:1", state=SimpleNamespace(nthreads=1))
+    monkeypatch.setattr(cluster, "_PROCESSES", {})
+    monkeypatch.setattr(Processes, "start", broken)
+    assert asyncio.run(cluster.prepare_worker("run", Job({}), [], worker)) == "AssertionError"
+    monkeypatch.setattr(
+        ClusterExecutor,
+        "_run_on",
+        lambda _, workers, function, *rest: (
+            {"tcp://a:1": twoafc.__version__ if function is cluster.version else MemoryError()}
+        ),
+    )
+    assert refused(["rmse"], client=client) == "worker tcp://a:1: MemoryError"
 
 
 def test_workers_that_do_not_stay(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ClusterExecutor, "_run_on", lambda *_: {})
     assert refused(["rmse"], client=client) == "the workers at WORKER leave as soon as they are asked for something"
+
+
+def test_workers_that_come_and_go(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask, gone = ClusterExecutor._run_on, iter([True] * 4)  # twice, since each trial asks for two things
+    monkeypatch.setattr(ClusterExecutor, "_run_on", lambda *given: {} if next(gone, False) else ask(*given))
+    assert len(measure(["rmse"], client=client).table) == 24
 
 
 def test_a_callable_that_cannot_be_unpacked() -> None:
@@ -391,7 +421,7 @@ async def asynchronous(address: str) -> None:
         ClusterExecutor(client, Job({}), []).__enter__()
 
 
-def test_arguments_that_do_not_fit(client: Any) -> None:
+def test_arguments_that_do_not_fit(client: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert refused(["rmse"], client=client, workers=3) == (
         "a cluster has workers of its own; found workers=3: leave it out"
     )
@@ -399,6 +429,9 @@ def test_arguments_that_do_not_fit(client: Any) -> None:
         asyncio.run(asynchronous(client.scheduler.address))
     with pytest.raises(TypeError, match=r"^client must be a dask\.distributed\.Client; found str$"):
         measure(["rmse"], client="tcp://127.0.0.1:8786")
+    assert failure(capsys, "--scheduler", "tcp://127.0.0.1:1", "--workers", "2") == (
+        "--workers is for this machine; a cluster has workers of its own: leave one of the two out"
+    )
 
 
 def test_without_dask(client: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

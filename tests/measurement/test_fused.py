@@ -102,7 +102,7 @@ def test_mistakes_get_one_line(here: Path, capsys: pytest.CaptureFixture[str]) -
     command = ("measure", "data", "--out", "t.csv", "--distance")
     fit_of("rmse", "hue").save("both.npz")
     said = refused(capsys, *command, "both.npz")
-    assert said.startswith("there is no distance 'hue'; the names are: ")
+    assert said.startswith("both.npz needs hue: there is no distance 'hue'; the names are: ")
     assert refused(capsys, *command, "none.npz") == "no such file: none.npz"
     rng = np.random.default_rng(0)
     table = twoafc.Triplets.from_frame({"n": rng.integers(0, 3, 9), "M": [2] * 9, "d0": range(9), "d1": range(1, 10)})

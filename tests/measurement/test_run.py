@@ -6,6 +6,7 @@ import importlib
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -440,8 +441,10 @@ def test_more_shards_than_a_number_can_hold(here: Path) -> None:
 
 def test_other_mistakes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trees.write_table(here, 2)
-    with pytest.raises(TypeError, match="distances must be a list, or a mapping of name to distance; found a single"):
-        measure("table.csv", "rmse")
+    for given, found in (("rmse", "a single one"), (len, "a single one"), (None, "None"), (5, "5")):
+        with pytest.raises(TypeError) as caught:
+            measure("table.csv", given)
+        assert str(caught.value) == f"distances must be a list, or a mapping of name to distance; found {found}"
     with pytest.raises(OSError, match="no such folder: nowhere"):
         measure("table.csv", ["rmse"], "nowhere/t.csv")
     empty = datasets.open_dataset("table.csv").where([])
@@ -585,6 +588,23 @@ def test_a_small_image_that_comes_first_for_a_network(here: Path) -> None:
     assert found.table["triplet"].to_list() == ["t1", "t3"]
 
 
+@pytest.mark.parametrize(("device", "takes"), [("cpu", "numpy"), ("cpu:0", "torch")])
+def test_a_distance_that_breaks_is_not_taken_for_one_that_size_does_not_suit(
+    here: Path, device: str, takes: str
+) -> None:
+    trees.write_table(here, 6, sizes=(64, 40, 48))
+    calls = iter(range(1000))
+
+    def breaking(ref: Any, x: Any) -> Any:
+        if next(calls) > 4:
+            raise RuntimeError("out of order")
+        return abs(ref - x).mean(axis=(1, 2, 3))
+
+    breaking.takes = takes  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match=r"^breaking raised RuntimeError: out of order, on triplet t"):
+        measure("table.csv", [breaking], batch_size=1, device=device)
+
+
 def test_answers_without_images_are_told_in_one_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answers = trees.write_clic(here / "clic")
     for path in answers.parent.glob("*.png"):
@@ -594,14 +614,14 @@ def test_answers_without_images_are_told_in_one_line(here: Path, capsys: pytest.
     assert not list(here.glob("t.csv*"))
 
 
-def test_options_of_another_layout_are_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_are_named_as_they_were_given(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trees.write_bapps(here / "bapps", 2, subsets={"val": ("cnn",)})
     trees.write_table(here, 2)
     asked = ["--distance", "rmse", "--out", "t.csv", "--device", "cpu"]
     said = failure(capsys, "bapps", *asked, "--images", "images")
-    assert said == "bapps, in the layout bapps, takes no option folder; it takes split, M, progress"
+    assert said == "--images is not for data of this layout: bapps takes --split, --M"
     said = failure(capsys, "table.csv", *asked, "--M", "5")
-    assert said == "table.csv, in the layout table, takes no option M; it takes folder, rename"
+    assert said == "--M is not for data of this layout: table.csv takes --images, --rename"
     (here / "bapps" / "2afc" / "val").rename(here / "bapps" / "2afc" / "test")
     assert failure(capsys, "bapps", *asked).endswith(": give M (--M of the command)")
     main(["measure", "bapps", *asked, "--M", "5", "--quiet"])
@@ -816,17 +836,43 @@ def test_a_distance_that_would_end_the_program_says_so() -> None:
 @pytest.mark.parametrize(
     ("name", "ended"),
     [
-        ("touching", "was ended by signal 11 (Segmentation fault)"),
-        ("aborting", "was ended by signal 6 (Aborted)"),
+        ("touching", "was ended by signal 11 (Segmentation fault) in line {}"),
+        ("aborting", "was ended by signal 6 (Aborted) in line {}"),
         ("leaving", "ended with code 3"),
     ],
 )
-def test_a_distance_that_crashes_gets_one_line(capfd: pytest.CaptureFixture[str], name: str, ended: str) -> None:
+def test_a_distance_that_crashes_gets_one_line(
+    here: Path, capfd: pytest.CaptureFixture[str], name: str, ended: str
+) -> None:
+    line = 1 + next(at for at, text in enumerate(ODD.splitlines(), 1) if text == f"def {name}(ref, x):")
+    ended = ended.format(f"{line} of {here / 'odd.py'}")
     assert failure(capfd, "table.csv", "--distance", f"odd:{name}", "--out", "t.csv", "--device", "cpu") == (
         f"a distance must not end its process; odd:{name} was tried, and its process {ended}; fix it, or measure "
         "without it"
     )
     assert not Path("t.csv.parts").exists()
+
+
+def test_a_file_that_crashes_when_it_is_imported_is_named(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    trees.write_table(here, 2)
+    Path("fatal.py").write_text("import os\n\nprint('begun')\nos.abort()\n")
+    said = failure(capfd, "table.csv", "--distance", "fatal:distance", "--out", "t.csv", "--device", "cpu")
+    assert f"its process was ended by signal 6 (Aborted) in line 4 of {here / 'fatal.py'}; fix it" in said
+
+
+def test_a_distance_that_crashes_later_leaves_a_traceback(here: Path) -> None:
+    trees.write_table(here, 2)
+    Path("later.py").write_text(
+        "import os\n"
+        "first = not os.path.exists('tried')\n"
+        "open('tried', 'w').close()\n"
+        "def later(ref, x):\n"
+        "    return abs(ref - x).mean((1, 2, 3)) if first else os.abort()\n"
+    )
+    command = [sys.executable, "-m", "twoafc", "measure", "table.csv", "--distance", "later:later", "--out", "t.csv"]
+    done = subprocess.run([*command, "--device", "cpu"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == -signal.SIGABRT
+    assert f'File "{here / "later.py"}", line 5 in later' in done.stderr
 
 
 @pytest.mark.usefixtures("odd")

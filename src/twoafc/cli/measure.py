@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import faulthandler
 import sys
 import time
 import warnings
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -88,12 +89,17 @@ def measure(
     from twoafc.measurement import connect, ending_processes
     from twoafc.measurement import measure as run
 
+    if scheduler is not None and workers is not None:  # before a cluster is looked for
+        raise ValueError("--workers is for this machine; a cluster has workers of its own: leave one of the two out")
+    with suppress(OSError, ValueError):  # where standard error is no file
+        faulthandler.enable()  # a crash in somebody's distance then says where it was
     start = time.monotonic()
     bar, silent = rate(quiet or json), warnings.catch_warnings()
     cluster: AbstractContextManager[Any] = nullcontext() if scheduler is None else connect(scheduler)
     try:
         with ending_processes(), silent, bar as show, cluster as client:
             warnings.filterwarnings("ignore", module=r"PIL\b")  # the list of failures reports the same
+            _check_options(data, {"images": images, "rename": rename, "split": split, "M": M})
             opened = open_dataset(data, folder=images, rename=renaming(rename) or None, split=split, M=M, progress=show)
             result = run(
                 remove_anchors(opened, progress=show) if without_anchors else opened,
@@ -119,6 +125,17 @@ def measure(
     if result.failures:
         _print_failures(result.failures, Path(f"{out}.failures.csv") if shard is None else None)
         raise SystemExit(1)
+
+
+def _check_options(data: Path, given: dict[str, object]) -> None:
+    """Refuse an option that means nothing for the data's layout, by its name on the command line."""
+    from twoafc.datasets import options_of
+
+    known = ["images" if name == "folder" else name for name in options_of(data)]
+    wrong = next((name for name, value in given.items() if value is not None and name not in known), None)
+    if wrong is not None:
+        allowed = ", ".join(f"--{name}" for name in given if name in known)
+        raise ValueError(f"--{wrong} is not for data of this layout: {data} takes {allowed}")
 
 
 def _share(text: str) -> tuple[int, int]:

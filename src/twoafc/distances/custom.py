@@ -167,7 +167,9 @@ def _contained() -> Iterator[None]:
 
     Processes that it forks may end.
     """
-    leave, caller = os._exit, (os.getpid(), threading.get_ident())
+    leave, caller, folder = os._exit, (os.getpid(), threading.get_ident()), None
+    with contextlib.suppress(OSError):  # the folder may have been removed
+        folder = os.getcwd()
 
     def refuse(code: int) -> None:
         if (os.getpid(), threading.get_ident()) != caller:
@@ -176,10 +178,11 @@ def _contained() -> Iterator[None]:
 
     os._exit = refuse  # type: ignore[assignment]
     try:
-        with contextlib.chdir("."):
-            yield
+        yield
     finally:
         os._exit = leave
+        if folder is not None:
+            os.chdir(folder)
 
 
 def as_array(values: Any) -> NDArray[Any]:

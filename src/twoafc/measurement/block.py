@@ -202,7 +202,8 @@ class Measurer:
             if message.startswith(WRONG_SHAPE):
                 raise DistanceError(message, items.tolist()) from error
             black = [batch[:1] * 0 for batch in batches]
-            if size not in self.proven and (reason := cannot_take(name, distance, black)):
+            reason = None if size in self.proven else cannot_take(name, distance, black)
+            if reason and self._still_works(name, black):
                 return reason
             message = f"{name} raised {type(error).__name__}: {message}"
             raise DistanceError(message, _culprits(distance, batches, items)) from error
@@ -210,6 +211,14 @@ class Measurer:
         for image, values in enumerate(results, start=1):
             _check_values(name, values, items, image, self.width(name))
         return np.stack(results, axis=1)
+
+    def _still_works(self, name: str, black: list[Batch]) -> bool:
+        """Whether a distance still accepts a size that it has accepted before; if not, the distance is broken."""
+        known = next((size for other, size in self.proven if other == name), None)
+        if known is None:
+            return True
+        again = [batch[:, :, [0] * known[0]][..., [0] * known[1]] for batch in black]  # arrays and tensors alike
+        return cannot_take(name, self.distances[name], again) is None
 
 
 def pixels_per_call(device: str) -> int:

@@ -56,12 +56,14 @@ def make_candidates(
     device: str,
     precision: str,
     earlier: Mapping[str, Identity] | None = None,
+    fused: Sequence[FusedFile] = (),
 ) -> list[Candidate]:
     """Make the requested distances, and name them.
 
     A distance of the package is named by its full name; a user's function ``pkg.mod:func`` is named ``func``, or by its
     whole text if ``func`` is a distance of the package or requested twice; one of another library by its whole text,
-    ``piq:ssim``. In a mapping the caller chooses the names. `earlier` are distances that the table has already.
+    ``piq:ssim``. In a mapping the caller chooses the names. `earlier` are distances that the table has already;
+    an error of a distance that one of `fused` needs names its file.
     """
     if not requested:
         raise ValueError("name at least one distance to measure")
@@ -76,7 +78,13 @@ def make_candidates(
         if not name or "\n" in name:
             raise ValueError(f"a distance needs a name for its columns; found {name!r}")
         if text:
-            built = make(text, device, precision)
+            try:
+                built = make(text, device, precision)
+            except ValueError as error:
+                file = next((file for file in fused if name in file.fit.fused.parts), None)
+                if file is None:
+                    raise
+                raise DataError(f"{file.path} needs {name}: {error}") from error
         else:
             ready = isinstance(function, Own) or hasattr(function, "triplet")
             built = function if ready and callable(function) else own(function, name=name)

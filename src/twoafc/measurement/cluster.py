@@ -44,6 +44,8 @@ RETRIES = 2
 """How often a block is tried again if its process has died; Dask itself tolerates the loss of some workers."""
 UNDONE = ("pending", "lost", "cancelled")
 """States of a block whose result is gone, without an error of its own."""
+TRIALS = 3
+"""How often to wait for new workers, if all leave while they are prepared."""
 IDLE = 60.0
 """Seconds after which a process without a block ends, since its client may have been killed."""
 PATIENCE = 300.0
@@ -155,9 +157,10 @@ class ClusterExecutor:
         """Return the error that explains why a block has no result."""
         self._require_scheduler()
         error = future.exception() if future.status == "error" else None
-        if isinstance(error, OSError | ValueError | ImportError):
+        if isinstance(error, OSError | ValueError | ImportError) and str(error):
             return error
-        return OSError(f"the cluster at {self.address} gave up a block ({type(error).__name__}: {error})")
+        reason = f"{type(error).__name__}: {error}".removesuffix(": ")  # some errors have no text
+        return OSError(f"the cluster at {self.address} gave up a block ({reason})")
 
     def _enter(self, worker: str, block: Block, outcome: Outcome) -> None:
         """Record who measured; raise if this machine can read an image that the worker cannot."""
@@ -176,12 +179,14 @@ class ClusterExecutor:
 
     def _wait_for_workers(self) -> None:
         """Wait for workers, and prepare all of them."""
-        # Submitting a task makes an adaptive cluster start workers; asking for them does not.
-        hello = self.client.submit(version, "twoafc", pure=False, key=f"twoafc-hello-{uuid.uuid4().hex}")
-        self._wait(hello.done)
-        self._prepare([*self._ask(self.client.nthreads)])
-        if not self.ready:
-            raise ConnectionError(f"the workers at {self.address} leave as soon as they are asked for something")
+        for _ in range(TRIALS):
+            # Submitting a task makes an adaptive cluster start workers; asking for them does not.
+            hello = self.client.submit(version, "twoafc", pure=False, key=f"twoafc-hello-{uuid.uuid4().hex}")
+            self._wait(hello.done)
+            self._prepare([*self._ask(self.client.nthreads)])
+            if self.ready:
+                return
+        raise ConnectionError(f"the workers at {self.address} leave as soon as they are asked for something")
 
     def _prepare(self, workers: list[str]) -> None:
         """Send workers the job, and check that they agree with the others; workers that have left are skipped."""
@@ -192,7 +197,7 @@ class ClusterExecutor:
                 raise ImportError(f"all machines need the same version of twoafc; {versions}")
         for worker, ready in self._run_on(workers, prepare_worker, self.run, self.job, own_paths()).items():
             if not isinstance(ready, Ready):
-                raise ValueError(f"worker {worker}: {ready}")
+                raise ValueError(f"worker {worker}: {str(ready) or type(ready).__name__}")
             self._check_agreement(worker, ready)
             self.ready[worker] = ready
 
@@ -272,7 +277,7 @@ async def prepare_worker(run: str, job: Job, paths: Sequence[str], dask_worker: 
     starts = [asyncio.to_thread(processes.start) for _ in range(dask_worker.state.nthreads)]
     reports = await asyncio.gather(*starts, return_exceptions=True)
     failed = next((report for report in reports if isinstance(report, BaseException)), None)
-    return str(failed) if failed else reports[0]  # type: ignore[return-value]
+    return str(failed) or type(failed).__name__ if failed else reports[0]  # type: ignore[return-value]
 
 
 def measure_on_worker(run: str, block: Block) -> tuple[str, Outcome | Exception | None]:

@@ -13,9 +13,11 @@ import itertools
 import os
 import pickle
 import queue
+import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -26,6 +28,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+import twoafc
 from twoafc.images import ImageError, read_bytes, trace
 from twoafc.measurement.block import (
     Block,
@@ -126,12 +129,15 @@ class Process:
         self,
         paths: Sequence[str] = (),  # folders to add at the end of its module search path
         name: str = "its process",  # in errors
+        errors: IO[bytes] | None = None,  # for its standard error, and for a traceback if it crashes
     ) -> None:
         self.name = name
+        traced = ["-X", "faulthandler"] if errors else []
         self.program = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, *map(str, sys.path), *paths],
+            [sys.executable, *traced, "-c", PROGRAM, *map(str, sys.path), *paths],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=errors,
             env=os.environ | ONE_THREAD,
             # Ctrl-C is handled by the parent, which ends its workers itself.
             process_group=0 if os.name == "posix" else None,
@@ -172,17 +178,32 @@ def rehearse(text: str, block: Block) -> None:
 
     Exceptions of the distance are ignored here; they are raised by the trial in this process.
     """
-    process = Process()
-    try:
-        process.ask(Job({text: text}))
-        process.ask(replace(block, wanted={text: np.arange(len(block.items))}))
-    except ChildProcessError as error:
-        rule = "a distance must not end its process"
-        raise ValueError(f"{rule}; {text} was tried, and {error}; fix it, or measure without it") from error
-    except Exception:  # a user's distance may raise anything
-        pass
-    finally:
-        process.end()
+    with tempfile.TemporaryFile() as errors:
+        process = Process(errors=errors)
+        try:
+            process.ask(Job({text: text}))
+            process.ask(replace(block, wanted={text: np.arange(len(block.items))}))
+        except ChildProcessError as error:
+            errors.seek(0)
+            tried = f"{text} was tried, and {error}{_place(errors.read().decode(errors='replace'))}"
+            raise ValueError(f"a distance must not end its process; {tried}; fix it, or measure without it") from error
+        except Exception:  # a user's distance may raise anything
+            pass
+        finally:
+            process.end()
+
+
+def _place(errors: str) -> str:
+    """Return the line of a user's distance in the traceback of a crash, or ""."""
+    from twoafc.measurement.cluster import is_library
+
+    crashed = errors.partition("\nCurrent thread")[2].partition("\n\n")[0]
+    frames = re.findall(r'File "(.+)", line (\d+) in', crashed)  # the innermost first
+    ours = os.path.dirname(twoafc.__file__)
+    theirs = list(itertools.takewhile(lambda frame: not frame[0].startswith(ours), frames))
+    for file, line in [frame for frame in theirs if not is_library(frame[0])] or theirs[-1:]:
+        return f" in line {line} of {file}"
+    return ""
 
 
 # --- processes that a user's distance has started ---------------------------------------------------------------------

@@ -168,8 +168,10 @@ def measure(
     out = Path(out)
     check_name(out, channels=channels)
     _check_options(workers, batch_size, shard, client)
-    if isinstance(distances, str) or callable(distances):
-        raise TypeError("distances must be a list, or a mapping of name to distance; found a single one")
+    single = isinstance(distances, str) or callable(distances)
+    if single or not isinstance(distances, Iterable):
+        found = "a single one" if single else repr(distances)
+        raise TypeError(f"distances must be a list, or a mapping of name to distance; found {found}")
     distances = distances if isinstance(distances, Mapping) else list(distances)
     # Workers of a cluster have their own devices; here their distances are only identified and tried.
     here, precision_here = (resolve_device(device, precision), precision) if client is None else ("cpu", "fp32")
@@ -182,7 +184,7 @@ def measure(
     if first is not None:
         _rehearse_all(distances.values() if isinstance(distances, Mapping) else distances, first[0])
     distances, fused = (channels_of(distances), []) if channels else split_fused(distances)
-    chosen = make_candidates(distances, here, precision_here, earlier.identities)
+    chosen = make_candidates(distances, here, precision_here, earlier.identities, fused)
     check_columns(plan, [*(candidate.name for candidate in chosen), *(file.name for file in fused)])
     for file in fused:
         file.check(chosen)
