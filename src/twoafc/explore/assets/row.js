@@ -655,7 +655,7 @@ export function enlarge(row, role) {
                 },
             }),
         ),
-        told,
+        caption,
         make("p", {class: "note"}, choices(row)),
         make(
             "div",
