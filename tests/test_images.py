@@ -209,6 +209,7 @@ ROUNDED = "a PPM whose largest value is {} would be rounded to 8 bits; save it a
 REFUSED: list[tuple[str, bytes, str]] = [
     ("empty", b"", "the file is empty"),
     ("text", b"ref,x0,x1\n", "no image that can be read; expected PNG, JPEG, WEBP, TIFF, BMP, GIF or PPM"),
+    ("tiff", b"II*\0" + bytes(50), "the image is truncated or damaged (a TIFF without its directory)"),
     ("alpha", encoded(CLEAR, "PNG"), BEHIND.format(3)),
     ("alpha, 16 bits", deep_png(DEEP_CLEAR, 6), BEHIND.format(130)),
     ("alpha, webp", encoded(CLEAR, "WEBP", lossless=True), BEHIND.format(3)),

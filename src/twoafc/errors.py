@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -60,14 +61,25 @@ def import_named(name: str, missing: str) -> Any:
     try:
         imported = importlib.import_module(module)
     except ImportError as error:
-        raise ValueError(f"{missing}; {error}") from error
+        raise ValueError(f"{missing}; {error}{_hidden_file(module)}") from error
     except (Exception, SystemExit) as error:  # a user's file may raise anything
         raise ValueError(f"{missing}; importing {module} raised {type(error).__name__}: {error}") from error
     try:
         return getattr(imported, attribute)
     except (AttributeError, ImportError) as error:  # some modules import their members on first use
         file = getattr(imported, "__file__", None) or "Python itself"
-        raise ValueError(f"{missing}; {error}; it was imported from {file}") from error
+        raise ValueError(f"{missing}; {error}; it was imported from {file}{_hidden_file(module)}") from error
+
+
+def _hidden_file(module: str) -> str:
+    """Return a remark if another module of the same name is imported instead of a file in the current folder."""
+    top = module.partition(".")[0]
+    loaded = sys.modules.get(top)
+    sources = [getattr(loaded, "__file__", None), *getattr(loaded, "__path__", [])]
+    own = [path for path in (Path(f"{top}.py"), Path(top)) if path.exists()]
+    if loaded is None or not own or any(path.samefile(source) for path in own for source in sources if source):
+        return ""
+    return f"; {own[0].absolute()} is hidden by another module {top}: give it another name"
 
 
 def require(module: str, *, extra: str) -> ModuleType:

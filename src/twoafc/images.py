@@ -77,7 +77,7 @@ def decode(content: bytes, path: str | Path) -> Pixels:
             raise _RefusedError("the file is empty")
         if content.startswith(PNG_SIGNATURE):
             _check_png(content)
-        image = Image.open(io.BytesIO(content), formats=FORMATS)
+        image = _open(io.BytesIO(content))
         frames = getattr(image, "n_frames", 1)
         if frames > 1:
             raise _RefusedError(f"the file holds {frames} pictures (an animation or pages); expected one")
@@ -92,8 +92,18 @@ def decode(content: bytes, path: str | Path) -> Pixels:
 def pixel_size(path: str | Path) -> tuple[int, int]:
     """Read an image's height and width from its header, without decoding it."""
     with _opened(path) as file, _naming(path):
-        width, height = Image.open(file, formats=FORMATS).size
+        width, height = _open(file).size
         return height, width
+
+
+def _open(file: BinaryIO) -> Image.Image:
+    try:
+        return Image.open(file, formats=FORMATS)
+    except UnidentifiedImageError:
+        file.seek(0)
+        if file.read(4) in (b"II*\0", b"MM\0*"):  # a TIFF's directory may be at the end of the file
+            raise _RefusedError("the image is truncated or damaged (a TIFF without its directory)") from None
+        raise
 
 
 @contextmanager

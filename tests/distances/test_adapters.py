@@ -172,7 +172,7 @@ def test_functions_of_whole_batches_are_called_image_by_image() -> None:
     assert isinstance(found.function, OneByOne)
 
 
-@pytest.mark.parametrize("name", ["piq:psnr", "piq:FID", "torchmetrics:spectral_angle_mapper"])
+@pytest.mark.parametrize("name", ["piq:vif_p", "piq:FID", "torchmetrics:spectral_angle_mapper"])
 def test_functions_that_are_not_distances_are_refused_with_the_names(name: str, stand_in: Path) -> None:
     (stand_in / "piq.py").write_text(PIQ_FILE)
     kind = name.partition(":")[0]
@@ -181,6 +181,17 @@ def test_functions_that_are_not_distances_are_refused_with_the_names(name: str, 
     message = f"{name} is not known to be a distance; the names are: {', '.join(RULES[kind])}; {INSTEAD}"
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         distance(name)
+
+
+def test_functions_that_are_often_asked_for_are_refused_with_what_to_use() -> None:
+    library("torchmetrics")
+    for name, instead in {
+        "learned_perceptual_image_patch_similarity": "it reads its network for each batch; lpips_alex is the same "
+        "distance",
+        "peak_signal_noise_ratio": "it grows without bound as images become equal; rmse orders images alike",
+    }.items():
+        with pytest.raises(ValueError, match=f"^torchmetrics:{name} cannot be used; {instead}$"):
+            distance(f"torchmetrics:{name}")
 
 
 def test_a_missing_library_is_reported_with_the_install_line(monkeypatch: pytest.MonkeyPatch) -> None:

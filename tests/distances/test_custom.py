@@ -280,11 +280,19 @@ def test_a_name_that_is_not_in_the_module_names_its_file(folder: Path) -> None:
         distance("sys:nosuch")
 
 
-def test_a_file_of_the_same_name_as_an_installed_module_does_not_replace_it(folder: Path) -> None:
+def test_a_file_hidden_by_an_installed_module_is_reported(folder: Path) -> None:
     (folder / "json.py").write_text("def f(ref, x): pass")
     message = f"there is no distance 'json:f'; module 'json' has no attribute 'f'; it was imported from {json.__file__}"
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+    hidden = f"; {folder / 'json.py'} is hidden by another module json: give it another name"
+    with pytest.raises(ValueError, match=f"^{re.escape(message + hidden)}$"):
         distance("json:f")
+    (folder / "json.py").unlink()
+    (folder / "json").mkdir()
+    (folder / "json" / "mine.py").write_text("def f(ref, x): pass")
+    message = "there is no distance 'json.mine:f'; No module named 'json.mine'"
+    hidden = f"; {folder / 'json'} is hidden by another module json: give it another name"
+    with pytest.raises(ValueError, match=f"^{re.escape(message + hidden)}"):
+        distance("json.mine:f")
 
 
 @pytest.mark.parametrize(

@@ -206,7 +206,7 @@ def test_an_error_in_progress_ends_the_sweep_at_once() -> None:
     ("options", "message"),
     [
         ({"sigmas": (), "grid_sizes": ()}, "there is nothing to sweep; give sigmas, grid sizes, or both"),
-        ({"sigmas": ["auto"]}, "could not convert string to float: 'auto'"),
+        ({"sigmas": ["auto"]}, "sigmas to sweep must be numbers; found 'auto'"),
         ({"sigmas": [0.1, -1.0]}, "sigma must be a positive number or auto; found -1.0"),
         ({"grid_sizes": [1]}, "grid_size must be a whole number, at least 2; found 1"),
         (

@@ -170,7 +170,8 @@ def test_mistakes(folder: Path, result: twoafc.Result, capsys: pytest.CaptureFix
         (
             fewer,
             good,
-            "^baseline and candidate must be tested on the same triplets; .*: evaluate both on the same test table$",
+            "^baseline and candidate must be tested on the same triplets; there are .* and 200 in .*, 200 of one name: "
+            "evaluate both on the same test table$",
         ),
         (other, good, "^folders are compared on the same test table; "),
         (renamed, good, "must be fitted by the same estimator; they share none$"),

@@ -147,6 +147,8 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     whole = table(60, 2, NOISE)
     good = write(tmp_path / "good", whole)
     assert refused(tmp_path, good, good) == "a folder of results is given twice"
+    with pytest.raises(TypeError, match=r"^compare takes other results or folders of results; got NoneType$"):
+        Result.read(good).compare(None)  # type: ignore[arg-type]
     other = write(tmp_path / "other", whole.with_columns(triplet=pl.lit("u") + pl.col("triplet")))
     assert refused(tmp_path, good, other) == (
         "the folders share no triplet, by triplet; compare results on the same test table"

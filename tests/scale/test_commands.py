@@ -126,10 +126,12 @@ def test_what_is_wrong_with_one_part_names_it(folder: Path) -> None:
     frame.with_columns(n=pl.lit(9)).write_parquet("part-2.parquet")
     frame.with_columns(M=pl.Series([[3]] * 1500)).write_parquet("part-3.parquet")
     Path("part-4.parquet").write_bytes(b"PAR1")
-    for one, other in (("votes-0.parquet", "part-1.parquet"), ("part-1.parquet", "votes-0.parquet")):
+    for parts in (["votes-0.parquet", "part-1.parquet"], ["part-1.parquet", "votes-0.parquet"]):
         with pytest.raises(DataError) as caught:
-            Triplets.read_parts([one, other])
-        assert str(caught.value) == f"parts must have the same columns; of {one} and {other} only one has ref"
+            Triplets.read_parts(parts)
+        assert str(caught.value) == (
+            "parts must have the same columns; part-1.parquet has no ref, which votes-0.parquet has"
+        )
     with pytest.raises(DataError) as caught:
         Triplets.read_parts(["votes-0.parquet", "part-2.parquet"])
     assert str(caught.value) == ("n must lie in [0, M]; part-2.parquet, row 0 has n=9, M=3 (1500 of 3000 rows)")
@@ -148,7 +150,11 @@ def test_what_is_wrong_with_one_part_names_it(folder: Path) -> None:
         ),
         (
             ["--engine", "polars", "--test", "test.parquet", "--strict"],
-            "--strict needs single triplets that are read; these tables are counted",
+            "--strict needs single triplets; counts have none",
+        ),
+        (
+            ["--engine", "polars", "--test", "test.parquet", "--rename", "a=b"],
+            "--rename needs a table that is read; a counted table must have the standard column names",
         ),
         (["--test", "absent-*.npz"], "no file matches absent-*.npz"),
         (["--test", "absent.npz"], "no such file: absent.npz"),

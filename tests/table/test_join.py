@@ -144,8 +144,8 @@ def test_against_a_loop(seed: int, images: int, rows: int) -> None:
         (
             {"triplet": [1], "ref": ["r"], "x0": ["a"], "x1": ["b"]},
             {"triplet": [1], "ref": ["r"], "x0": ["a"], "x1": ["c"], "my_d0": [1.0], "my_d1": [1.0]},
-            "every row needs its distances; row 0 has triplet='1', ref='r', x0='a', x1='b', for which there are none "
-            "(1 of 1 rows)",
+            "every row needs its distances; row 0 has triplet='1', ref='r', x0='a', x1='b', for which there are none; "
+            "there triplet='1', ref='r', x0='a', x1='c' (1 of 1 rows)",
         ),
         (
             VOTES,

@@ -115,7 +115,9 @@ def evaluate(
     given = {"--baseline": baseline, "--pair": pair, "--images": images, "--rename": rename, "--strict": strict}
     refused = next((option for option, value in given.items() if value), None)
     if counted and refused:
-        raise ValueError(f"{refused} needs single triplets that are read; these tables are counted")
+        reason = "a counted table must have the standard column names" if refused == "--rename" else "counts have none"
+        needed = "a table that is read" if refused == "--rename" else "single triplets"
+        raise ValueError(f"{refused} needs {needed}; {reason}")
     tables: dict[str, Any] = {} if counted else {**read_tables(paths, rename)}
     if strict:
         _refuse_warnings(tables, distances, changed)

@@ -62,6 +62,13 @@ RULES: dict[str, dict[str, Rule]] = {
         "spectral_distortion_index": Rule(one_by_one=True, settings={}),
     },
 }
+INSTEAD = {
+    "psnr": "it grows without bound as images become equal; rmse orders images alike",
+    "peak_signal_noise_ratio": "it grows without bound as images become equal; rmse orders images alike",
+    "learned_perceptual_image_patch_similarity": "it reads its network for each batch; lpips_alex is the same distance",
+    "deep_image_structure_and_texture_similarity": "it reads its network for each batch; dists is the same distance",
+}
+"""Functions of piq and torchmetrics that are often asked for, why they cannot be used, and what to use."""
 # The similarities of pyiqa that are 1 for equal images; it reports itself which metrics are distances.
 PYIQA = ("ssim", "ssimc", "ms_ssim", "cw_ssim", "fsim", "vsi")
 
@@ -81,6 +88,8 @@ def _ruled(library: str, metric: str, device: str, settings: dict[str, Any]) -> 
     module, rules = _import(library, MODULES[library]), RULES[library]
     plain = {name.replace("_", "").lower(): name for name in rules}
     full = plain.get(metric.replace("_", "").lower())
+    if full is None and metric in INSTEAD:
+        raise ValueError(f"{library}:{metric} cannot be used; {INSTEAD[metric]}")
     if full is None:
         raise _refusal(f"{library}:{metric}", f"the names are: {', '.join(rules)}")
     rule, function = rules[full], getattr(module, full)

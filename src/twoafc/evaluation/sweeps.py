@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import product
 from math import ceil
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -53,7 +54,10 @@ def settings_to_try(
     sigmas: Sequence[float] | None, grid_sizes: Sequence[int] | None, held: Density
 ) -> tuple[set[Density], set[Density]]:
     """Settings with other sigmas and with other grid sizes; the paper's are among them, so that they can be marked."""
-    widths = [float(sigma) for sigma in (SIGMAS if sigmas is None else sigmas)]
+    widths = [*(SIGMAS if sigmas is None else sigmas)]
+    wrong = [width for width in widths if not isinstance(width, Real)]
+    if wrong:
+        raise ValueError(f"sigmas to sweep must be numbers; found {wrong[0]!r}")
     sizes = [*(GRID_SIZES if grid_sizes is None else grid_sizes)]
     if not widths and not sizes:
         raise ValueError("there is nothing to sweep; give sigmas, grid sizes, or both")
@@ -67,7 +71,7 @@ def settings_to_try(
     if sizes:
         nodes = nodes_for(float(held.sigma))
         sizes += [PAPER.grid_size, *([nodes] if nodes <= max(sizes) else [])]
-    return {replace(held, sigma=width) for width in widths}, {replace(held, grid_size=size) for size in sizes}
+    return {replace(held, sigma=float(width)) for width in widths}, {replace(held, grid_size=size) for size in sizes}
 
 
 Swept = Literal["nll", "nll_per_vote", "agreement", "score_2afc", "average_precision"]

@@ -124,13 +124,12 @@ def gate(
     if ours.folder and theirs.folder and os.path.realpath(ours.folder) == os.path.realpath(theirs.folder):
         theirs = ours
     chosen = _distances(ours, theirs, distance)
+    if ours.row == theirs.row:  # otherwise `shared_rows` says so
+        _require_same_rows(ours, theirs, len({*ours.rows[ours.row]} & {*theirs.rows[ours.row]}), "of one name")
     shared = shared_rows([ours] if ours is theirs else [ours, theirs])
     table = shared.table
-    if shared.notes:  # of rows that only one of them has: the difference would not be paired
-        raise DataError(
-            f"baseline and candidate must be tested on the same {table.row}s; {'; '.join(shared.notes)}: evaluate both "
-            "on the same test table"
-        )
+    if shared.notes:
+        _require_same_rows(ours, theirs, len(table), "of one name, group and images")
     names = [shared.named(name, result) for name, result in zip(chosen, (ours, theirs), strict=True)]
     label = _estimator(shared.parts, names, estimator)
     difference = difference_per_vote(shared, names[::-1], label, "nll")
@@ -185,6 +184,16 @@ def _distances(ours: Result, theirs: Result, asked: str | Sequence[str] | None) 
     if ours is theirs and chosen[0] == chosen[1]:
         raise DataError(f"baseline and candidate are both {chosen[0]} of {ours.name}; name two distances of it")
     return chosen
+
+
+def _require_same_rows(ours: Result, theirs: Result, both: int, what: str) -> None:
+    """Raise a DataError where one result has rows that are not in both: the difference would not be paired."""
+    a, b = (each.rows[each.row].n_unique() for each in (ours, theirs))
+    if both < max(a, b):
+        raise DataError(
+            f"baseline and candidate must be tested on the same {ours.row}s; there are {a} in {ours.name} and {b} in "
+            f"{theirs.name}, {both} {what}: evaluate both on the same test table"
+        )
 
 
 def _unlike_settings(ours: Result, theirs: Result) -> list[str]:

@@ -371,6 +371,9 @@ class Result:
         pairs : list of two names each, optional
             Compare these pairs, instead of all.
         """
+        wrong = [other for other in others if not isinstance(other, Result | str | Path)]
+        if wrong:
+            raise TypeError(f"compare takes other results or folders of results; got {type(wrong[0]).__name__}")
         results = [self, *(other if isinstance(other, Result) else Result.read(other) for other in others)]
         return compare_results(results, baseline=baseline, pairs=pairs)
 

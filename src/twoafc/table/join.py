@@ -146,11 +146,18 @@ def _found(
         elsewhere,
         lambda _: f"{text_of(measured, at)}, for which {elsewhere(place[lead[at]])} has others",
     )
+
+    def missing(row: int) -> str:
+        text = f"{text_of(labels, row)}, for which there are none"
+        if "triplet" in on and (named := measured["triplet"].index_of(labels["triplet"][row])) is not None:
+            text += f"; there {text_of(measured, named)}"
+        return text
+
     found = labels.join(measured.unique(on, keep="first"), on=on, how="left", maintain_order="left")
     refuse(
         found["place"].is_null().to_numpy(),
         "every row needs its distances",
         where,
-        lambda row: f"{text_of(labels, row)}, for which there are none",
+        missing,
     )
     return found.select(name for names in distances for name in names)

@@ -61,7 +61,8 @@ def read_frames(paths: Sequence[str | Path]) -> tuple[pl.DataFrame, Where]:
     for path, frame in zip(paths, frames, strict=True):
         odd = sorted({*frame.columns} ^ {*frames[0].columns})
         if odd:
-            raise DataError(f"parts must have the same columns; of {paths[0]} and {path} only one has {odd[0]}")
+            has, lacks = (paths[0], path) if odd[0] in frames[0].columns else (path, paths[0])
+            raise DataError(f"parts must have the same columns; {lacks} has no {odd[0]}, which {has} has")
     starts = np.cumsum([0, *map(len, frames)])
     try:
         whole = pl.concat((frame.select(frames[0].columns) for frame in frames), how="vertical_relaxed")
