@@ -4,9 +4,9 @@ Run: python -m benchmarks planning [PART [REPLAYS]] with the parts material, pow
 some two hours on two cores; material needs the folder of real votes in TWOAFC_SHARED)
 
 - material: the triplets of material appearance with five votes or more, as a pool that is not judged yet. A study asks
-  1,000 triplets five times each, chosen uniformly; or 0.4 of these votes (2AFC: 0.15) in three batches, the
+  1,000 triplets five times each, chosen uniformly; or 0.4 of these votes (2AFC: 0.15) in four batches, the
   later ones chosen by the votes of those before. Votes are drawn from those that were cast, without replacement.
-  Surfaces are fitted with weights, to four fifths of the triplets to score the others. The truth is the difference of
+  Surfaces are fitted with weights, to nine tenths of the triplets to score the others. The truth is the difference of
   the same surfaces on all triplets. The pool is fixed, or a sample of its own for each replay: error bars are those of
   a sample of triplets.
 - power: a world with references, triplets and observers of their own taste. The study that 80 % power needs, by the
@@ -47,7 +47,7 @@ SIZE = 1000
 """Triplets of the uniform study, with five votes each."""
 SHARE = {"nll": 0.4, "score_2afc_distance": 0.15}
 """Votes of a chosen study, as a share of those of the uniform one."""
-BATCHES, FOLDS = (0.1, 0.3, 0.6), 5
+BATCHES, FOLDS = (0.05, 0.15, 0.3, 0.5), 10
 """Shares of the batches of a chosen study, and folds of the fits."""
 
 
@@ -100,7 +100,7 @@ def added(frame: pl.DataFrame, pair: Sequence[str], P: Sequence[np.ndarray] | No
 
 
 def chosen_study(pool: pl.DataFrame, pair: Any, measure: str, votes: int, seed: int) -> pl.DataFrame:
-    """Three batches, the later ones chosen by the votes of those before."""
+    """Four batches, the later ones chosen by the votes of those before."""
     rng, unjudged = np.random.default_rng([seed, 1]), pool.drop("cast", "of")
     cast = pool.select("triplet", "cast", "of")
     judged: list[pl.DataFrame] = []
