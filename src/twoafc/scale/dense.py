@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import narwhals as nw
@@ -70,7 +71,7 @@ class Window:
         bins = np.concatenate([lattice.index(_floats(sample[name])) for name in d])
         bins = bins[(bins >= 2) & (bins < lattice.bins - 1)]
         # A small table is not worth a large array.
-        room = min(room, 400 * len(sample)) // (window.pairs * max(len(groups), 1))
+        room = min(room, 400 * len(sample)) // (len(window.pairs) * max(len(groups), 1))
         widest = max(math.isqrt(room) - 2, 1)
         if not len(bins):
             return window
@@ -83,20 +84,27 @@ class Window:
             low += int(np.argmax(below[widest:] - below[: len(below) - widest]))
         return cls(lattice, low, min(width, widest), fewest, most, groups)
 
-    @property
-    def pairs(self) -> int:
-        """Number of pairs of n and M that have a place; those with n > M have one too, which stays empty."""
-        return (self.most + 1) * (self.most - self.fewest + 1)
+    @cached_property
+    def pairs(self) -> ShortArray:
+        """Each n and M, shape (., 2), in the order of their numbers."""
+        pairs = [(n, M) for n in range(self.most + 1) for M in range(max(n, self.fewest), self.most + 1)]
+        return np.array(pairs, dtype=np.int32)
+
+    @cached_property
+    def _start(self) -> ShortArray:
+        """Number of the pair (n, M) less M, for each n."""
+        least = np.maximum(np.arange(self.most + 1), self.fewest)
+        return (np.cumsum(np.concatenate([[0], self.most + 1 - least[:-1]])) - least).astype(np.int32)
 
     @property
     def places(self) -> int:
         """Size of the dense array."""
-        return max(len(self.groups), 1) * self.width * (self.width + 2) * self.pairs
+        return max(len(self.groups), 1) * self.width * (self.width + 2) * len(self.pairs)
 
     def pair(self, n: ShortArray, M: ShortArray) -> ShortArray:
         """Number of each row's n and M among the pairs, or `NOWHERE`."""
-        code = n * np.int32(self.most - self.fewest + 1)
-        code += M - np.int32(self.fewest)
+        code = self._start.take(n, mode="clip")
+        code += M
         if n.min(initial=0) < 0 or M.min() < self.fewest or M.max() > self.most or not (n <= M).all():
             code[(n < 0) | (n > M) | (self.fewest > M) | (self.most < M)] = NOWHERE
         return code
@@ -114,7 +122,7 @@ class Window:
         line -= apart
         line -= apart
         line[same] += 1 + (d[0][same] > d[1][same]).astype(np.int32) - (d[0][same] < d[1][same])
-        place = np.multiply(line, self.pairs, dtype=np.int64)
+        place = np.multiply(line, len(self.pairs), dtype=np.int64)
         place += pair
         least, most = min(s0.min(), s1.min(), pair.min()), max(s0.max(), s1.max())
         if least < 0 or most >= self.width:
@@ -135,18 +143,17 @@ class Window:
 
     def _cells(self, place: ShortArray) -> dict[str, NDArray[Any]]:
         """Keys of the cells at some places."""
-        cell, pair = _divided(place, self.pairs)
+        cell, pair = _divided(place, len(self.pairs))
         line, column = _divided(cell, self.width + 2)
         group, s0 = _divided(line, self.width)
-        n, above_fewest = _divided(pair, self.most - self.fewest + 1)
         ahead = column - s0
         return {
             "group": group,
             "bin0": s0 + np.int32(self.low),
             "bin1": column - np.clip(ahead, 0, 2) + np.int32(self.low),
             "sign": np.array([1, -1, 0, 1, -1], dtype=np.int8).take(np.clip(ahead, -1, 3) + 1),
-            "n": n,
-            "M": above_fewest + np.int32(self.fewest),
+            "n": self.pairs[:, 0].take(pair),
+            "M": self.pairs[:, 1].take(pair),
         }
 
 
