@@ -36,6 +36,8 @@ class Strata(NamedTuple):
 
     def total(self, columns: FloatArray) -> FloatArray:
         """Sum columns over the rows of each stratum: shape (size, k)."""
+        if self.size == 1:
+            return np.asarray(columns.sum(axis=0, keepdims=True))
         return np.stack([np.bincount(self.number, column, minlength=self.size) for column in columns.T], axis=1)
 
 
