@@ -291,7 +291,7 @@ def test_a_file_hidden_by_an_installed_module_is_reported(folder: Path) -> None:
     (folder / "json" / "mine.py").write_text("def f(ref, x): pass")
     message = "there is no distance 'json.mine:f'; No module named 'json.mine'"
     hidden = f"; {folder / 'json'} is hidden by another module json: give it another name"
-    with pytest.raises(ValueError, match=f"^{re.escape(message + hidden)}"):
+    with pytest.raises(ValueError, match=f"^{re.escape(message + hidden)}$"):
         distance("json.mine:f")
 
 
