@@ -294,9 +294,11 @@ def looks(replays: int = 1000, batches: int = 40) -> None:
                 kept = place < look * per_batch
                 found = compared(table.where(kept), [each[kept] for each in P])
                 interval = planning.always_valid(found["value"], found["se"], found["units"], scale=abs(true))
+                own = true if found["a"] == "a" else -true
+                # An interval that is not known yet excludes nothing.
                 out |= [
-                    not interval.low <= true <= interval.high,
-                    not found["low"] <= (true if found["a"] == "a" else -true) <= found["high"],
+                    interval.low > true or interval.high < true,
+                    found["low"] > own or found["high"] < own,
                 ]
             widths.append((interval.high - interval.low) / 2 / found["se"])
             ever.append(out[0])
