@@ -232,7 +232,12 @@ def _fit_and_score(
         for prediction in predictions(task, task.run(data.train), data):
             if prediction.split not in clusterings:
                 clusterings[prediction.split] = clustering_of(prediction.table)
-            parts.append((task, score(prediction, settings, clusterings[prediction.split])))
+            one = parts[-1][1] if parts else None
+            if one is not None and one.prediction.P is prediction.P:  # the training table itself is the test table
+                one = one.of_split(prediction)
+            else:
+                one = score(prediction, settings, clusterings[prediction.split])
+            parts.append((task, one))
     return parts, clusterings
 
 

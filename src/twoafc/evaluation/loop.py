@@ -29,7 +29,9 @@ class Data(NamedTuple):
 
     def of(self, name: str) -> Data:
         """Return the tables with one distance."""
-        return self._replace(train=self.train[name], test=None if self.test is None else self.test[name])
+        train = self.train[name]
+        test = train if self.test is self.train else None if self.test is None else self.test[name]
+        return self._replace(train=train, test=test)
 
     @property
     def tables(self) -> dict[str, Votes]:
@@ -149,9 +151,11 @@ class Prediction:
 def predictions(task: Task, run: Run, data: Data) -> Iterator[Prediction]:
     """Yield P on the training table and on rows that the fit has not seen: the test table, or each fold, then all."""
     data = data.of(run.distance)
-    yield predicted(run, "train", data.train, data.train)
+    train = predicted(run, "train", data.train, data.train)
+    yield train
     if data.test is not None:
-        yield predicted(run, "test", data.train, data.test)
+        same = data.test is data.train
+        yield replace(train, split="test") if same else predicted(run, "test", data.train, data.test)
         return
     parts = []
     for rows, part in crossed(task.run, data):

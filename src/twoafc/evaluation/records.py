@@ -79,6 +79,11 @@ class Scored:
         """Which rows were scored: train, test, or one of the folds."""
         return self.prediction.split
 
+    def of_split(self, prediction: Prediction) -> Scored:
+        """Return the same scores for another split of the same rows."""
+        records = [record | {"split": prediction.split} for record in self.records]
+        return replace(self, prediction=prediction, records=records)
+
 
 def score(prediction: Prediction, settings: Settings, clustering: Clustering) -> Scored:
     """Score a prediction by group, without error bars; for a run that diverged only its size is known."""

@@ -443,8 +443,8 @@ def _excess(values: FloatArray) -> FloatArray:
 def _means(values: FloatArray, strata: Strata, dependence: Dependence) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Means over the triplets of each stratum, their variances, and the numbers of independent units."""
     weight = dependence.shares(strata)
-    means = strata.total(values * (weight * dependence.times)[:, None])
-    influence = (values - means[strata.number]) * weight[:, None]
+    means = strata.total(values, weight=weight * dependence.times)
+    influence = (values - strata.of_rows(means)) * weight[:, None]
     return means, dependence.variance(influence, weight, strata), dependence.units(weight, strata)
 
 
@@ -518,20 +518,23 @@ def _reached(
             expected = f"nll or score_2afc of each function, with shape {floor.shape}"
             raise ValueError(f"scored must have {expected}; found {name}{f', {wrong[0]}' if wrong else ''}")
     columns["gain"] = [floor - column for column in columns.get("nll", ())]
-    reached: dict[str, list[float]] = {}
+    weight, reached = dependence.shares(), {}
+    units = float(dependence.units(weight)[0])
     for name, values in columns.items():
         finite = [column for column in values if np.isfinite(column).all()]
-        limits = [_score_limits(name, each, dependence, [risk / len(values) for risk in risks]) for each in finite]
+        of_each = [risk / len(values) for risk in risks]
+        limits = [_score_limits(name, column, dependence, weight, units, of_each) for column in finite]
         known = np.array([row for row in limits if np.isfinite(row).all()])
         if known.size:
             reached[name] = (known.min(axis=0) if name == "nll" else known.max(axis=0)).tolist()
     return reached
 
 
-def _score_limits(name: str, values: FloatArray, dependence: Dependence, risks: Sequence[float]) -> list[float]:
+def _score_limits(
+    name: str, values: FloatArray, dependence: Dependence, weight: FloatArray, units: float, risks: Sequence[float]
+) -> list[float]:
     """One-sided confidence limits of a scored function at each risk, on the worse side."""
-    weight = dependence.shares()
-    mean, units = float(weight * dependence.times @ values), float(dependence.units(weight)[0])
+    mean = float(weight * dependence.times @ values)
     influence = ((values - mean) * weight)[:, None]
     se, skew = float(np.sqrt(dependence.variance(influence, weight)[0, 0])), float(dependence.skewness(influence)[0, 0])
     if name == "score_2afc":

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import combinations
 from math import comb
+from operator import mul
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,11 +35,22 @@ class Strata(NamedTuple):
     number: IntArray
     size: int
 
-    def total(self, columns: FloatArray) -> FloatArray:
-        """Sum columns over the rows of each stratum: shape (size, k)."""
+    def sum(self, *factors: FloatArray | IntArray | int) -> FloatArray:
+        """Sum the product of arrays, shape (T,), over the rows of each stratum: shape (size,)."""
+        product = np.asarray(reduce(mul, factors), dtype=np.float64)
         if self.size == 1:
-            return np.asarray(columns.sum(axis=0, keepdims=True))
-        return np.stack([np.bincount(self.number, column, minlength=self.size) for column in columns.T], axis=1)
+            return np.asarray(product.sum(keepdims=True))
+        return np.asarray(np.bincount(self.number, product, minlength=self.size), dtype=np.float64)
+
+    def total(self, *factors: FloatArray, weight: FloatArray | IntArray | int = 1) -> FloatArray:
+        """Sum the products of columns, times a weight of each row, over the rows of each stratum: shape (size, k)."""
+        # Column by column, since products of whole arrays would not fit in the processor's cache.
+        columns = zip(*(array.T for array in factors), strict=True)
+        return np.stack([self.sum(weight, *column) for column in columns], axis=1)
+
+    def of_rows(self, values: FloatArray) -> FloatArray:
+        """Value of each row's stratum; of a single one not repeated, shape (1, ...)."""
+        return values if self.size == 1 else np.take(values, self.number, axis=0)  # quicker than an index
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,11 +126,12 @@ class Dependence:
         label that it shares, less V_2, V_3, ... The variance is the largest of these and of that of independent rows,
         since each may fall far below the truth by chance where labels are few.
         """
-        columns = np.column_stack([influence, weight])
-        first, *further = self._sets(columns, strata)
+        if not self.kinds:
+            return _one_kind(self._each_row(influence, strata), weight)
+        first, *further = self._sets(np.column_stack([influence, weight]), strata)
         if not further:
-            return _one_kind(first)
-        squares = [sets.total(sets.sums**2) for sets in (first, *further)]
+            return _one_kind(first, first.sums[:, -1])[:, :-1]
+        squares = [sets.total(sets.sums, sets.sums) for sets in (first, *further)]
         parts = []
         for k in range(1, len(squares) + 1):
             pairs = _sharing_at_least(k, squares)
@@ -126,12 +139,12 @@ class Dependence:
             with np.errstate(divide="ignore", invalid="ignore"):
                 parts.append(np.where(left > 1e-9, pairs[:, :-1] / left, np.nan))
         jackknife = self._jackknife(first) - np.nansum(parts[1:], axis=0)
-        alone = _one_kind(self._each_row(columns, strata))
+        alone = _one_kind(self._each_row(influence, strata), weight)
         return np.asarray(np.fmax.reduce([*parts, jackknife, alone]), dtype=np.float64)
 
     def products(self, influence: FloatArray, strata: Strata | None = None) -> FloatArray:
         """Sum of products of influences over all pairs of dependent rows, shape (strata, k)."""
-        return _sharing_at_least(1, [sets.total(sets.sums**2) for sets in self._sets(influence, strata)])
+        return _sharing_at_least(1, [sets.total(sets.sums, sets.sums) for sets in self._sets(influence, strata)])
 
     def _sets(self, columns: FloatArray, strata: Strata | None) -> list[Sets]:
         """Sum columns over the sets of rows that share one label, two, ..., within strata."""
@@ -178,12 +191,11 @@ class Dependence:
 
         It is 0 where images recur in several places: estimated from sums over images it made intervals cover less.
         """
-        variance = self.variance(influence, np.zeros(self.size), strata)
         if len(self.kinds) > 1:
-            return np.zeros(variance.shape)
+            return np.zeros(((strata or self.whole).size, influence.shape[1]))
         (sets,) = self._sets(influence, strata)
-        # Products, not a power, which numpy takes by way of logarithms.
-        cubes = sets.total(sets.sums * sets.sums * sets.sums)
+        variance = sets.total(sets.sums, sets.sums)
+        cubes = sets.total(sets.sums, sets.sums, sets.sums)
         return np.divide(cubes, variance**1.5, out=np.zeros(variance.shape), where=variance > 0)
 
     def units(self, weight: FloatArray, strata: Strata | None = None) -> FloatArray:
@@ -233,9 +245,9 @@ class Sets(NamedTuple):
     sums: FloatArray
     times: IntArray | int = 1
 
-    def total(self, columns: FloatArray) -> FloatArray:
-        """Sum columns over the sets of each stratum: shape (strata, k)."""
-        return self.strata.total(columns * np.reshape(self.times, (-1, 1)))
+    def total(self, *factors: FloatArray, weight: FloatArray | int = 1) -> FloatArray:
+        """Sum the products of columns, times a weight of each set, over the sets of each stratum: shape (strata, k)."""
+        return self.strata.total(*factors, weight=weight * self.times)
 
 
 def _freedom(weight: FloatArray, strata: Strata) -> FloatArray:
@@ -244,13 +256,12 @@ def _freedom(weight: FloatArray, strata: Strata) -> FloatArray:
     return np.asarray(np.divide(squares**2, fourth, out=np.ones(strata.size), where=fourth > 0))
 
 
-def _one_kind(sets: Sets) -> FloatArray:
-    """Variance where every row belongs to one set; the last column is the weights."""
-    share = sets.sums[:, -1:]
-    spread = np.take(sets.total(share**2), sets.strata.number, axis=0)  # quicker than an index
+def _one_kind(sets: Sets, share: FloatArray) -> FloatArray:
+    """Variance where every row belongs to one set, which has this share of the weight."""
+    spread = sets.strata.of_rows(sets.total(share[:, None], share[:, None]))[:, 0]
     with np.errstate(divide="ignore"):
         factor = np.where(share < 1 - 1e-12, 1 / (1 - 2 * share + spread), np.nan)
-    return sets.total(factor * sets.sums[:, :-1] ** 2)
+    return sets.total(sets.sums, sets.sums, weight=factor)
 
 
 def _sharing_at_least(k: int, squares: Sequence[FloatArray]) -> FloatArray:

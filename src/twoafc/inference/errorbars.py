@@ -264,17 +264,17 @@ class Means:
     @cached_property
     def _shares(self) -> FloatArray:
         """Weight of each row for a size of 1, shape (T, k)."""
-        return self.weight[:, None] / np.take(self._mean_sizes, self.groups.number, axis=0)
+        return (self.weight / self.groups.of_rows(self._mean_sizes).T).T  # in the order of the columns in memory
 
     def _averages(self, columns: FloatArray) -> FloatArray:
         """Weighted means of columns over the rows of each group, shape (groups, k)."""
-        weight = (self.clustering.rows.times * self.weight)[:, None]
-        return self.groups.total(weight * columns) / self.groups.total(weight)
+        weight = self.clustering.rows.times * self.weight
+        return self.groups.total(columns, weight=weight) / self.groups.total(weight[:, None])
 
     def influence(self, columns: FloatArray) -> FloatArray:
         """Influence of each row on the mean of each column in the row's group, shape (T, k)."""
         means = self._averages(columns) / self._mean_sizes
-        return (columns - np.take(means, self.groups.number, axis=0) * self.sizes) * self._shares
+        return (columns - self.groups.of_rows(means) * self.sizes) * self._shares
 
     def variance(self, influence: FloatArray, vote_effects: FloatArray | None = None) -> FloatArray:
         """Variance of each mean over rows and, where effects of votes are given, over observers."""

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from twoafc import metrics
 from twoafc.arrays import FloatArray, IntArray
-from twoafc.inference.dependence import Score
+from twoafc.inference.dependence import Score, Strata
 from twoafc.table import Votes
 
 Record = dict[str, Any]
@@ -157,10 +157,11 @@ def _records(table: Votes, values: Columns, code: IntArray) -> list[Record]:
     count, mass = (1 if each is None else each for each in (table.count, table.mass))
     size = {f"{table.row}s": np.ones(len(table)), "votes": table.M.astype(np.float64)}
     ties = {name: values[name] for name in ("ties", "ties_model") if name in values}
-    numbers = {name: np.bincount(code, column * count) for name, column in (size | ties).items()}
-    rows, votes = (np.bincount(code, column * mass) for column in size.values())
+    groups = Strata(code, int(code.max()) + 1)
+    numbers = {name: groups.sum(column, count) for name, column in (size | ties).items()}
+    rows, votes = (groups.sum(column, mass) for column in size.values())
     means = {
-        name: np.bincount(code, column * mass) / (votes if name in PER_VOTE else rows)
+        name: groups.sum(column, mass) / (votes if name in PER_VOTE else rows)
         for name, column in values.items()
         if name not in ties
     }

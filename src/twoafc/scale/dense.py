@@ -19,7 +19,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from twoafc.arrays import FloatArray, IntArray, Progress
-from twoafc.scale.lattice import BIN_KEY, FINE, Lattice, ShortArray, summed
+from twoafc.scale.lattice import BIN_KEY, FINE, KEY, Lattice, ShortArray, summed
 from twoafc.scale.program import Pairs, Tally, cells_of
 
 ROOM = 48_000_000
@@ -131,12 +131,12 @@ class Window:
 
     def unfolded(self, place: IntArray, count: NDArray[Any]) -> pl.DataFrame:
         """Turn places, in order, and the number of rows at each of them into cells."""
-        parts = []
-        for start in range(0, max(len(place), 1), SPAN):
+        columns = {name: np.empty(len(place), np.int8 if name == "sign" else np.int32) for name in KEY}
+        for start in range(0, len(place), SPAN):
             some = slice(start, start + SPAN)
-            cells = self._cells(place[some].astype(np.int32))
-            parts.append(pl.DataFrame({**cells, "count": count[some].astype(np.int64)}))
-        frame = pl.concat(parts)
+            for name, values in self._cells(place[some].astype(np.int32)).items():
+                columns[name][some] = values
+        frame = pl.DataFrame({**columns, "count": count.astype(np.int64)})
         if not self.groups:
             return frame.drop("group")
         return frame.with_columns(pl.Series("group", self.groups).gather(frame["group"]))
@@ -177,7 +177,7 @@ class _Array:
         """Return the cells that were counted, in order, and start again."""
         place = np.flatnonzero(self.rows != 0)  # quicker than of the numbers themselves
         cells = self.window.unfolded(place, self.rows[place])
-        self.rows[:] = 0
+        self.rows = np.zeros(self.window.places, dtype=np.int32)
         return cells
 
 
