@@ -518,12 +518,15 @@ def _reached(
             expected = f"nll or score_2afc of each function, with shape {floor.shape}"
             raise ValueError(f"scored must have {expected}; found {name}{f', {wrong[0]}' if wrong else ''}")
     columns["gain"] = [floor - column for column in columns.get("nll", ())]
-    weight, reached = dependence.shares(), {}
+    weight = dependence.shares()
     units = float(dependence.units(weight)[0])
+    reached: dict[str, list[float]] = {}
     for name, values in columns.items():
         finite = [column for column in values if np.isfinite(column).all()]
-        of_each = [risk / len(values) for risk in risks]
-        limits = [_score_limits(name, column, dependence, weight, units, of_each) for column in finite]
+        limits = [
+            _score_limits(name, column, dependence, weight, units, [risk / len(values) for risk in risks])
+            for column in finite
+        ]
         known = np.array([row for row in limits if np.isfinite(row).all()])
         if known.size:
             reached[name] = (known.min(axis=0) if name == "nll" else known.max(axis=0)).tolist()

@@ -82,7 +82,7 @@ def describe_counts(counts: Mapping[str, Counts]) -> dict[str, Any]:
     return {
         "triplets": first.triplets,
         "votes": first.votes,
-        "M": first.cells["M"].unique().sort().to_list(),
+        "M": list(first.by_votes),
         "bins_per_octave": first.lattice.per_octave,
         "rows": " and ".join(first.rows),
         "references": "kept" if first.refs_kept else "not kept",

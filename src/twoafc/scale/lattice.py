@@ -279,7 +279,12 @@ class Counts:
     @cached_property
     def votes(self) -> int:
         """Number of votes on them."""
-        return int((self.cells["count"] * self.cells["M"]).sum())
+        return sum(M * triplets for M, triplets in self.by_votes.items())
+
+    @cached_property
+    def by_votes(self) -> dict[int, int]:
+        """Number of triplets with each M that occurs."""
+        return dict(self.cells.group_by("M").agg(pl.col("count").sum()).sort("M").rows())
 
     @cached_property
     def digest(self) -> str:
@@ -320,7 +325,7 @@ class Counts:
             by_ref = self._by_ref(row) if self.refs_kept else None
             labels, sign = {name: column[first] for name, column in labels.items()}, sign[first]
             total = np.bincount(row, count)
-            u0, u1 = (np.bincount(row, count * u) / total for u in (u0, u1))
+            u0, u1 = (np.bincount(row, np.multiply(count, u, out=u)) / total for u in (u0, u1))
             count = total
         d0, d1 = self.uniform.inverse(u0), self.uniform.inverse(u1)
         # Neighbouring ranks may give the same distance, by rounding.
@@ -358,7 +363,7 @@ class Counts:
         # Of two distances spread evenly over a bin the larger lies a sixth of it above the middle, on average.
         return mean, np.sqrt(np.bincount(bins, count * squares, self.lattice.bins) / totals / 3)
 
-    @property
+    @cached_property
     def widest(self) -> float:
         """Largest share of the distances in one bin, of bins in which most pairs of distances differ."""
         bins = FINE.coarsened(self.histogram["bin"].to_numpy(), self.lattice)
@@ -480,13 +485,13 @@ class Counts:
 BINS = ("bin0", "bin1")
 
 
-def _steps(rank: FloatArray) -> IntArray:
+def _steps(rank: FloatArray) -> ShortArray:
     """Number the steps of rank and normal score that bins fall into, in order."""
     with np.errstate(divide="ignore"):
         score = np.clip(ndtri(rank), -9, 9)
     places = np.stack([np.floor(rank * STEPS), np.floor(score * NORMAL_STEPS)])
     used = rank > 0
-    step = np.zeros(len(rank), dtype=np.int64)
+    step = np.zeros(len(rank), dtype=np.int32)
     step[used] = np.cumsum(np.any(np.diff(places[:, used], prepend=-99), axis=0)) - 1
     return step
 
