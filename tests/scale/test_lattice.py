@@ -122,6 +122,19 @@ def test_keys_too_many_for_one_number_are_gathered_all_the_same() -> None:
     assert found.schema == pl.Schema({**KEY, "count": pl.Int64})
 
 
+@pytest.mark.parametrize("moved", [0, 3, 4000], ids=["in order", "a few moved", "in any order"])
+@pytest.mark.parametrize("repeated", [0, 50], ids=["each key once", "keys repeated"])
+def test_keys_in_any_order_are_put_in_order(moved: int, repeated: int) -> None:
+    rng = np.random.default_rng([moved, repeated])
+    place = np.arange(4000)
+    some = rng.permutation(4000)[:moved]
+    place = np.concatenate([np.delete(place, some), some, place[:repeated]])
+    rows = pl.DataFrame({"group": 0, "bin0": place // 7, "bin1": place % 7, "sign": 1, "n": 1, "M": 2})
+    rows = rows.with_columns(count=pl.Series(rng.integers(1, 9, len(place))))
+    found = summed(KEY, rows[:2500], rows[2500:])
+    assert found.rows() == rows.group_by(list(KEY)).agg(pl.col("count").sum()).sort(list(KEY)).rows()
+
+
 def test_what_does_not_add_up_is_refused_with_the_reason() -> None:
     table = random_table(20)
     counts = tally(table)

@@ -119,6 +119,8 @@ Key = Mapping[str, type[pl.DataType]]
 KEY: Key = {"group": pl.Int32, "bin0": pl.Int32, "bin1": pl.Int32, "sign": pl.Int8, "n": pl.Int32, "M": pl.Int32}
 REF_KEY: Key = {"ref": pl.UInt64, **KEY}
 BIN_KEY: Key = {"bin": pl.Int32}
+FEW_SLICES = 1000
+"""Slices that rows in order are put together from; where these would be more, rows are taken one by one."""
 
 
 def summed(key: Key, *frames: pl.DataFrame) -> pl.DataFrame:
@@ -140,19 +142,21 @@ def summed(key: Key, *frames: pl.DataFrame) -> pl.DataFrame:
     order = np.argsort(code, kind="stable")  # next to no time where most rows are in order
     code = code[order]
     first = np.flatnonzero(np.concatenate([[True], code[1:] != code[:-1]]))
-    if len(first) < len(order):
-        count = np.add.reduceat(rows["count"].to_numpy()[order], first)
-        return rows[order[first]].with_columns(pl.Series("count", count))
-    return _in_order(rows, order)
+    distinct = _gathered(rows, order[first])
+    if len(first) == len(order):
+        return distinct
+    count = np.add.reduceat(rows["count"].to_numpy()[order], first)
+    return distinct.with_columns(pl.Series("count", count))
 
 
-def _in_order(rows: pl.DataFrame, order: IntArray) -> pl.DataFrame:
-    """Put rows in order: slice by slice where most are, since it takes long to gather them."""
-    starts = np.flatnonzero(np.diff(order, prepend=-2) != 1)
-    if len(starts) > 1000:
-        return rows[order]
-    lengths = np.diff(starts, append=len(order))
-    return pl.concat(rows.slice(order[start], length) for start, length in zip(starts, lengths, strict=True)).rechunk()
+def _gathered(rows: pl.DataFrame, place: IntArray) -> pl.DataFrame:
+    """Take the rows at some places: by slices where most places follow each other, which is many times quicker."""
+    starts = np.flatnonzero(np.diff(place, prepend=-2) != 1)
+    if len(starts) > FEW_SLICES:
+        return rows[place]
+    lengths = np.diff(starts, append=len(place))
+    slices = (rows.slice(place[start], length) for start, length in zip(starts, lengths, strict=True))
+    return pl.concat(slices).rechunk()
 
 
 def _code(rows: pl.DataFrame, key: Sequence[str]) -> IntArray | None:
