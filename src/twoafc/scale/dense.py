@@ -8,7 +8,7 @@ With references there are too many places for an array, so the places are listed
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -129,17 +129,20 @@ class Window:
             place[(s0 < 0) | (s1 < 0) | (s0 >= self.width) | (s1 >= self.width) | (pair < 0)] = NOWHERE
         return np.asarray(place)
 
-    def unfolded(self, place: IntArray, count: NDArray[Any]) -> pl.DataFrame:
-        """Turn places, in order, and the number of rows at each of them into cells."""
-        columns = {name: np.empty(len(place), np.int8 if name == "sign" else np.int32) for name in KEY}
-        for start in range(0, len(place), SPAN):
-            some = slice(start, start + SPAN)
-            for name, values in self._cells(place[some].astype(np.int32)).items():
-                columns[name][some] = values
-        frame = pl.DataFrame({**columns, "count": count.astype(np.int64)})
-        if not self.groups:
-            return frame.drop("group")
-        return frame.with_columns(pl.Series("group", self.groups).gather(frame["group"]))
+    def unfolded(self, counted: Iterable[tuple[ShortArray, NDArray[Any]]], size: int) -> pl.DataFrame:
+        """Turn places, in order, and the number of rows at each of them into cells; `size` in all, some at a time."""
+        names = [*KEY, "count"] if self.groups else [*KEY, "count"][1:]
+        types = {"sign": np.int8, "count": np.int64}
+        columns = {name: np.empty(size, dtype=types.get(name, np.int32)) for name in names}
+        end = 0
+        for place, count in counted:
+            some = slice(end, end + len(place))
+            cells = self._cells(place) | {"count": count}
+            for name in names:
+                columns[name][some] = cells[name]
+            end = some.stop
+        frame = pl.DataFrame(columns)
+        return frame.with_columns(pl.Series("group", self.groups).gather(frame["group"])) if self.groups else frame
 
     def _cells(self, place: ShortArray) -> dict[str, NDArray[Any]]:
         """Keys of the cells at some places."""
@@ -175,10 +178,15 @@ class _Array:
 
     def emptied(self) -> pl.DataFrame:
         """Return the cells that were counted, in order, and start again."""
-        place = np.flatnonzero(self.rows != 0)  # quicker than of the numbers themselves
-        cells = self.window.unfolded(place, self.rows[place])
+        cells = self.window.unfolded(self._counted(), int(np.count_nonzero(self.rows)))
         self.rows = np.zeros(self.window.places, dtype=np.int32)
         return cells
+
+    def _counted(self) -> Iterator[tuple[ShortArray, NDArray[Any]]]:
+        for start in range(0, len(self.rows), SPAN):
+            rows = self.rows[start : start + SPAN]
+            place = np.flatnonzero(rows != 0).astype(np.int32)  # quicker than of the numbers themselves
+            yield place + np.int32(start), rows[place]
 
 
 class _List:
@@ -199,7 +207,9 @@ class _List:
         first = np.flatnonzero(np.diff(place, prepend=NOWHERE))
         count, place = np.diff(first, append=len(place)), place[first]
         ref = place // self.window.places
-        cells = self.window.unfolded(place - ref * self.window.places, count)
+        own = (place - ref * self.window.places).astype(np.int32)
+        parts = (slice(start, start + SPAN) for start in range(0, len(own), SPAN))
+        cells = self.window.unfolded(((own[some], count[some]) for some in parts), len(own))
         return cells.with_columns(pl.Series("ref", ref.astype(np.int32)))
 
 

@@ -141,12 +141,11 @@ def summed(key: Key, *frames: pl.DataFrame) -> pl.DataFrame:
         return rows
     order = np.argsort(code, kind="stable")  # next to no time where most rows are in order
     code = code[order]
-    first = np.flatnonzero(np.concatenate([[True], code[1:] != code[:-1]]))
-    distinct = _gathered(rows, order[first])
-    if len(first) == len(order):
-        return distinct
-    count = np.add.reduceat(rows["count"].to_numpy()[order], first)
-    return distinct.with_columns(pl.Series("count", count))
+    new = np.concatenate([[True], code[1:] != code[:-1]])
+    if new.all():
+        return _gathered(rows, order)
+    count = np.add.reduceat(rows["count"].to_numpy()[order], np.flatnonzero(new))
+    return _gathered(rows, order[new]).with_columns(pl.Series("count", count))
 
 
 def _gathered(rows: pl.DataFrame, place: IntArray) -> pl.DataFrame:
