@@ -102,8 +102,8 @@ class Dependence:
 
     def shares(self, strata: Strata | None = None) -> FloatArray:
         """Weight of each triplet of a row in the mean over its stratum: its share of the sampling weights there."""
-        number = (strata or self.whole).number
-        return np.asarray(self.weights / np.bincount(number, self.times * self.weights)[number])
+        strata = strata or self.whole
+        return np.asarray(self.weights / strata.of_rows(strata.sum(self.times, self.weights)))
 
     @property
     def whole(self) -> Strata:
