@@ -15,7 +15,7 @@ from twoafc.diagnostics import check
 from twoafc.errors import DataError
 from twoafc.estimators import AUTO, CountsEstimator, Density, Estimator, Model, Network, Spline, estimator
 from twoafc.evaluation.halves import find_noise, training_card, training_caveats, training_words, with_noise
-from twoafc.evaluation.loop import Data, Fits, Learned, Task, predictions, shared_distances
+from twoafc.evaluation.loop import Data, Fits, Learned, Task, predictions, shared_distances, unseen_predictions
 from twoafc.evaluation.records import (
     ErrorBarMethod,
     Scored,
@@ -289,7 +289,7 @@ def _papers_density(fits: Fits, data: Data) -> dict[str, float]:
     nll: dict[str, float] = {}
     for name in fits.names:
         task = Task(name, "density", None, Density())
-        *_, last = predictions(task, task.run(data.train), data)
+        *_, last = unseen_predictions(task, task.run(data.train), data)
         values = -log_likelihood(last.table.n, last.table.M, last.P)
         nll[name] = float(np.average(values, weights=last.table.mass))
     return nll

@@ -149,13 +149,21 @@ class Prediction:
 
 
 def predictions(task: Task, run: Run, data: Data) -> Iterator[Prediction]:
-    """Yield P on the training table and on rows that the fit has not seen: the test table, or each fold, then all."""
+    """Yield P on the training table and on the tested rows: see `unseen_predictions`."""
     data = data.of(run.distance)
     train = predicted(run, "train", data.train, data.train)
     yield train
+    if data.test is data.train:
+        yield replace(train, split="test")
+    else:
+        yield from unseen_predictions(task, run, data)
+
+
+def unseen_predictions(task: Task, run: Run, data: Data) -> Iterator[Prediction]:
+    """Yield P on rows that the fit has not seen: the test table or, by cross-validation, each fold, then all."""
+    data = data.of(run.distance)
     if data.test is not None:
-        same = data.test is data.train
-        yield replace(train, split="test") if same else predicted(run, "test", data.train, data.test)
+        yield predicted(run, "test", data.train, data.test)
         return
     parts = []
     for rows, part in crossed(task.run, data):

@@ -150,8 +150,7 @@ def resolve_device(device: str | None, precision: str) -> str:
     if precision not in get_args(Precision):
         raise ValueError(f"precision must be one of {', '.join(get_args(Precision))}; got {precision!r}")
     if device is None:
-        torch = importlib.import_module("torch") if importlib.util.find_spec("torch") else None
-        device = "cuda" if torch is not None and torch.cuda.is_available() else "cpu"
+        device = "cuda" if _sees_gpu() else "cpu"
     elif device != "cpu":
         torch = require("torch", extra="torch")
         try:
@@ -163,6 +162,13 @@ def resolve_device(device: str | None, precision: str) -> str:
     if precision == "tf32" and not device.startswith("cuda"):
         raise ValueError(f"tf32 is an arithmetic of GPUs; the device is {device}: leave precision out")
     return device
+
+
+def _sees_gpu() -> bool:
+    """Whether torch can use a GPU; where it never can, torch is not imported, which takes a second."""
+    if importlib.util.find_spec("torch") is None or platform.system() == "Darwin" or version("torch").endswith("+cpu"):
+        return False
+    return bool(importlib.import_module("torch").cuda.is_available())
 
 
 def maker(measured: Distance, device: str) -> Maker:
