@@ -228,18 +228,19 @@ def _expected(
     """Expectation over counts j of a score, a function of j, M, P and log Pr_B(j; M, P), for each triplet."""
     _checked(0, M, P)
     M, P = np.broadcast_arrays(np.asarray(M), np.asarray(P, dtype=np.float64))
-    values = np.empty(P.shape)
+    shape, P = P.shape, P.ravel()
+    values = np.empty(P.size)
     for m in np.unique(M):
         rows = np.flatnonzero(m == M)
         # So many rows at once that their counts j fit in memory, whatever M.
         step = max(1, AT_ONCE // counts_width(int(m)))
         for start in range(0, len(rows), step):
             some = rows[start : start + step]
-            p = P.flat[some]
+            p = P[some]
             # Rows of counts come in runs of one P, whatever their n.
             new = np.concatenate([[True], p[1:] != p[:-1]])
             j, p = likely_counts(int(m), p[new]).astype(np.float64), p[new][:, None]
             log_p = log_pmf(j, m, p)
             expected = np.sum(np.exp(log_p) * score(j, np.asarray(m, dtype=np.float64), p, log_p), axis=1)
-            values.flat[some] = expected[np.cumsum(new) - 1]
-    return values
+            values[some] = expected if new.all() else expected[np.cumsum(new) - 1]
+    return values.reshape(shape)

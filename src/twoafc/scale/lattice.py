@@ -171,7 +171,8 @@ def _code(rows: pl.DataFrame, key: Sequence[str]) -> IntArray | None:
         if most > least:
             code *= most - least + 1
             code += columns[name].to_numpy()
-            code -= least
+            if least:
+                code -= least
     return code
 
 
