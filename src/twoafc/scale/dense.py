@@ -109,11 +109,18 @@ class Window:
             code[(n < 0) | (n > M) | (self.fewest > M) | (self.most < M)] = NOWHERE
         return code
 
+    def column(self, fine: ShortArray) -> ShortArray:
+        """Bins within the window, from those of the finest lattice; rows outside have some other number."""
+        column = fine - np.int32(2)
+        column >>= np.int32((FINE.per_octave // self.lattice.per_octave).bit_length() - 1)
+        column -= np.int32(self.low - 2)
+        return column
+
     def place(
-        self, bins: tuple[ShortArray, ShortArray], d: tuple[FloatArray, FloatArray], pair: ShortArray
+        self, fine: tuple[ShortArray, ShortArray], d: tuple[FloatArray, FloatArray], pair: ShortArray
     ) -> IntArray:
-        """Place of each row within the part of its group, or `NOWHERE`."""
-        s0, s1 = (index - np.int32(self.low) for index in bins)
+        """Place of each row within the part of its group, or `NOWHERE`; `fine` are bins of the finest lattice."""
+        s0, s1 = map(self.column, fine)
         apart = s0 - s1
         same = np.flatnonzero(apart == 0)
         apart >>= np.int32(31)  # -1 where s1 is the larger: quicker than to compare and cast
@@ -122,12 +129,13 @@ class Window:
         line -= apart
         line -= apart
         line[same] += 1 + (d[0][same] > d[1][same]).astype(np.int32) - (d[0][same] < d[1][same])
-        place = np.multiply(line, len(self.pairs), dtype=np.int64)
-        place += pair
-        least, most = min(s0.min(), s1.min(), pair.min()), max(s0.max(), s1.max())
-        if least < 0 or most >= self.width:
+        line *= np.int32(len(self.pairs))  # too large for its type only where a row has no place
+        line += pair
+        place = line.astype(np.int64)
+        most = max(s0.view(np.uint32).max(), s1.view(np.uint32).max())  # negative numbers are large
+        if most >= self.width or pair.min() < 0:
             place[(s0 < 0) | (s1 < 0) | (s0 >= self.width) | (s1 >= self.width) | (pair < 0)] = NOWHERE
-        return np.asarray(place)
+        return place
 
     def unfolded(self, counted: Iterable[tuple[ShortArray, NDArray[Any]]], size: int) -> pl.DataFrame:
         """Turn places, in order, and the number of rows at each of them into cells; `size` in all, some at a time."""
@@ -224,7 +232,7 @@ class _Tally:
         self.aside: list[pl.DataFrame] = []
         self.cells: list[pl.DataFrame] = []
 
-    def add(self, batch: pl.DataFrame, n: ShortArray, M: ShortArray, labels: Mapping[str, ShortArray]) -> None:
+    def add(self, batch: pl.DataFrame, pair: ShortArray, labels: Mapping[str, ShortArray]) -> None:
         """Count some rows: bin their distances, find the place of each row, and set aside rows without a place."""
         d0, d1 = (_floats(batch[name]) for name in self.d)
         places = {GROUP: self.window.places // max(len(self.window.groups), 1), REF: self.window.places}  # of a label
@@ -234,8 +242,7 @@ class _Tally:
             fine = FINE.index(d[0]), FINE.index(d[1])
             for index in fine:
                 np.add.at(self.fine, index.astype(np.intp), np.int64(1))  # other types are slower
-            bins = tuple(FINE.coarsened(index, self.window.lattice) for index in fine)
-            place = self.window.place((bins[0], bins[1]), d, self.window.pair(n[some], M[some]))
+            place = self.window.place(fine, d, pair[some])
             for name, label in labels.items():
                 number = label[some].astype(np.int64)
                 place = np.where((place < 0) | (number < 0), NOWHERE, place + places[name] * number)
@@ -302,10 +309,10 @@ def count_densely(
     for batch in frame.with_columns(**numbers).collect_batches(maintain_order=False, engine="streaming"):
         if batch.is_empty():
             continue
-        n, M = _whole(batch["n"]), _whole(batch["M"])
+        pair = window.pair(_whole(batch["n"]), _whole(batch["M"]))
         labels = {name: _filled(batch[name], NOWHERE) for name in numbers}
         for tally in tallies.values():
-            tally.add(batch, n, M, labels)
+            tally.add(batch, pair, labels)
         done += len(batch)
         if progress:
             progress(done, max(rows or 0, done), "rows")
