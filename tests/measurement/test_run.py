@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,15 @@ def test_a_bapps_tree_from_end_to_end(here: Path, capsys: pytest.CaptureFixture[
     assert sorted(path.name for path in here.iterdir()) == ["bapps", "own_distances.py", "t.parquet"]
     main(["evaluate", "--train", "t.parquet", "--distance", "ssim", "--folds", "2", "--quiet"])
     assert {r["distance"] for r in json.loads(Path("results/scores.json").read_text())["scores"]} == {"ssim"}
+
+
+def test_torch_is_imported_only_where_it_may_have_a_gpu(here: Path) -> None:
+    if sys.platform != "darwin" and not version("torch").endswith("+cpu"):
+        pytest.skip("this build of torch may have a GPU, which only torch can tell")
+    trees.write_bapps(here / "bapps", 2)
+    code = 'import sys, twoafc; twoafc.measure("bapps", ["ssim"], "t.csv", workers=1); print("torch" in sys.modules)'
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.split() == [b"False"]
+    assert len(pl.read_csv("t.csv")) == 4
 
 
 def test_a_clic_file_from_end_to_end(here: Path) -> None:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
-from importlib.metadata import version
+from importlib.metadata import distributions, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -166,7 +166,8 @@ def resolve_device(device: str | None, precision: str) -> str:
 
 def _sees_gpu() -> bool:
     """Whether torch can use a GPU; where it never can, torch is not imported, which takes a second."""
-    if importlib.util.find_spec("torch") is None or platform.system() == "Darwin" or version("torch").endswith("+cpu"):
+    never = platform.system() == "Darwin" or any(one.version.endswith("+cpu") for one in distributions(name="torch"))
+    if never or importlib.util.find_spec("torch") is None:
         return False
     return bool(importlib.import_module("torch").cuda.is_available())
 
