@@ -27,7 +27,7 @@ from counting import LOCAL, plainly, refusal
 from serving import Answer, serving
 from twoafc import Counts, count
 from twoafc.errors import DataError
-from twoafc.scale import dense, find_parts, rows_in
+from twoafc.scale import dense, engines, find_parts, rows_in
 from twoafc.scale.lattice import KEY, summed
 from twoafc.table import Triplets, join_columns
 
@@ -170,6 +170,20 @@ def test_rows_without_a_place_are_counted_too(
     sorted_rows = frame.sort("lpips_d0", descending=True)
     for keep_refs in (False, True):
         assert count(sorted_rows, keep_refs=keep_refs) == plainly(frame, keep_refs=keep_refs)
+
+
+def test_a_cell_may_get_far_more_rows_than_in_the_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds, array = [], dense._Array
+    monkeypatch.setattr(dense, "_Array", lambda window, kind: kinds.append(kind) or array(window, kind))
+    monkeypatch.setattr(engines, "SAMPLE", 1000)
+    d0, d1 = np.random.default_rng(0).uniform(0.5, 1, (2, 1000))
+    spread = pl.DataFrame({"n": 1, "M": 2, "d0": d0, "d1": d1})
+    for alike in (1000, 2**16 + 5):
+        frame = pl.concat([spread, *[spread[:1]] * alike], rechunk=True)
+        frame.write_parquet(tmp_path / "votes.parquet")
+        assert count(tmp_path / "votes.parquet") == count(tmp_path / "votes.parquet", engine="duckdb")
+        assert kinds == ([np.uint16] if alike == 1000 else [np.uint16, np.int32])
+        kinds.clear()
 
 
 @st.composite

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,11 +24,13 @@ from twoafc.scale.lattice import BIN_KEY, FINE, KEY, Lattice, ShortArray, summed
 from twoafc.scale.program import Pairs, Tally, cells_of
 
 ROOM = 48_000_000
-"""Places of all dense arrays together, four bytes each."""
+"""Places of all dense arrays together, two or four bytes each."""
 ASIDE = 2_000_000
 """Rows set aside before they are counted."""
 FULL = 2**31 - 2**26
 """Rows after which an array is emptied, so that no place can overflow."""
+SHORT, SPARE = 2**16 - 1, 4
+"""Rows that two bytes can count, and how many times as many rows as in a sample a place may have."""
 LISTED = 2**24
 """Places that are listed before they are sorted and counted."""
 STEP = 65536
@@ -39,6 +42,7 @@ SPAN = 2**18
 NOWHERE = -1
 """The place of a row that has none."""
 GROUP, REF = "\0group", "\0ref"
+Kind = type[np.uint16] | type[np.int32]
 
 
 @dataclass(frozen=True)
@@ -137,6 +141,13 @@ class Window:
             place[(s0 < 0) | (s1 < 0) | (s0 >= self.width) | (s1 >= self.width) | (pair < 0)] = NOWHERE
         return place
 
+    def most_at_a_place(self, sample: pl.DataFrame, d: tuple[str, str]) -> int:
+        """Most rows of a sample that have one place, whatever their group."""
+        d0, d1 = (_floats(sample[name]) for name in d)
+        pair = self.pair(_whole(sample["n"]), _whole(sample["M"]))
+        place = self.place((FINE.index(d0), FINE.index(d1)), (d0, d1), pair)
+        return int(np.unique(place[place >= 0], return_counts=True)[1].max(initial=0))
+
     def unfolded(self, counted: Iterable[tuple[ShortArray, NDArray[Any]]], size: int) -> pl.DataFrame:
         """Turn places, in order, and the number of rows at each of them into cells; `size` in all, some at a time."""
         names = [*KEY, "count"] if self.groups else [*KEY, "count"][1:]
@@ -175,19 +186,22 @@ def _divided(x: ShortArray, by: int) -> tuple[ShortArray, ShortArray]:
 
 
 class _Array:
-    """The number of rows at each place, in an array of all places."""
+    """The number of rows at each place, in an array of all places; two bytes each are quicker than four."""
 
-    def __init__(self, window: Window) -> None:
-        self.window, self.full = window, FULL
-        self.rows = np.zeros(window.places, dtype=np.int32)
+    def __init__(self, window: Window, kind: Kind) -> None:
+        self.window, self.full, self.kind = window, FULL, kind
+        self.rows, self.added = np.zeros(window.places, dtype=kind), 0
 
     def add(self, place: IntArray) -> None:
-        np.add.at(self.rows, place, np.int32(1))  # a number of another type is added thirty times slower
+        np.add.at(self.rows, place, self.kind(1))  # a number of another type is added thirty times slower
+        self.added += len(place)
 
     def emptied(self) -> pl.DataFrame:
-        """Return the cells that were counted, in order, and start again."""
+        """Return the cells that were counted, in order, and start again; raise OverflowError if a place overflowed."""
+        if int(self.rows.sum()) < self.added:
+            raise OverflowError
         cells = self.window.unfolded(self._counted(), int(np.count_nonzero(self.rows)))
-        self.rows = np.zeros(self.window.places, dtype=np.int32)
+        self.rows, self.added = np.zeros(self.window.places, dtype=self.kind), 0
         return cells
 
     def _counted(self) -> Iterator[tuple[ShortArray, NDArray[Any]]]:
@@ -293,12 +307,32 @@ def count_densely(
 ) -> dict[str, Tally]:
     """Count all distances of a polars frame in one pass; `sample` has some of its `rows`, whose number may be unknown.
 
-    `refs` has the names (``ref``) and digests (``digest``) of the references to keep, by rising digest.
+    `refs` has the names (``ref``) and digests (``digest``) of the references to keep, by rising digest. If a place gets
+    far more rows than in the sample, there is a second pass.
     """
-    tallies = {}
-    for name, d in pairs.items():
-        window = Window.of(sample, d, lattice, ROOM // len(pairs))
-        tallies[name] = _Tally(d, window, _Array(window) if refs is None else _List(window))
+    windows = {name: Window.of(sample, d, lattice, ROOM // len(pairs)) for name, d in pairs.items()}
+
+    def tallies(kind: Kind) -> dict[str, _Tally]:
+        placed = {name: _Array(window, kind) if refs is None else _List(window) for name, window in windows.items()}
+        return {name: _Tally(d, windows[name], placed[name]) for name, d in pairs.items()}
+
+    if refs is None and rows and len(sample):
+        most = max(windows[name].most_at_a_place(sample, d) for name, d in pairs.items())
+        if SPARE * most * rows <= SHORT * len(sample):
+            with suppress(OverflowError):
+                return _counted(frame, tallies(np.uint16), rows, progress, refs)
+    return _counted(frame, tallies(np.int32), rows, progress, refs)
+
+
+def _counted(
+    frame: pl.LazyFrame,
+    tallies: dict[str, _Tally],
+    rows: int | None,
+    progress: Progress | None,
+    refs: pl.DataFrame | None,
+) -> dict[str, Tally]:
+    """Count all rows in one pass."""
+    window = next(iter(tallies.values())).window  # all have the same groups and pairs of n and M
     groups, numbers = list(window.groups), {}
     if groups:
         number = pl.col("group").replace_strict(groups, range(len(groups)), default=NOWHERE, return_dtype=pl.Int32)
@@ -316,7 +350,7 @@ def count_densely(
         done += len(batch)
         if progress:
             progress(done, max(rows or 0, done), "rows")
-    return {name: tallies.pop(name).result(refs) for name in pairs}
+    return {name: tallies.pop(name).result(refs) for name in list(tallies)}
 
 
 def _whole(votes: pl.Series) -> ShortArray:
