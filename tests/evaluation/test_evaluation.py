@@ -97,6 +97,29 @@ def test_a_users_own_estimator_takes_part() -> None:
     ]
 
 
+@pytest.mark.parametrize("tested", ["other", "same", "folds"])
+def test_an_estimator_may_return_one_array_for_all_tables(tested: str) -> None:
+    arrays = {T: np.random.default_rng(T).random(T) for T in range(1, 91)}
+
+    class Shared(Coin):
+        def probability(self, d0: Any, d1: Any) -> Any:
+            return arrays[len(d0)]
+
+    class Copied(Coin):
+        def probability(self, d0: Any, d1: Any) -> Any:
+            return arrays[len(d0)].copy()
+
+    train = random_table(90, seed=1)
+    test = {"other": random_table(90, seed=2), "same": train, "folds": None}[tested]
+    shared, copied = (
+        evaluate(train, test, estimators={"a": kind(), "b": kind()}, folds=3 if test is None else None).scores
+        for kind in (Shared, Copied)
+    )
+    assert shared == copied
+    splits = ["train", "fold-0", "fold-1", "fold-2", "test"] if test is None else ["train", "test"]
+    assert [(r["estimator"], r["split"]) for r in shared] == [(name, split) for name in "ab" for split in splits]
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [

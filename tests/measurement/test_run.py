@@ -141,6 +141,26 @@ def test_torch_is_imported_only_where_it_may_have_a_gpu(here: Path) -> None:
     assert len(pl.read_csv("t.csv")) == 4
 
 
+@pytest.mark.parametrize(
+    ("build", "expected"),
+    [
+        ("cuda = None; hip = None", "cpu False"),
+        ("cuda = '12.4'; hip = None", "cuda True"),
+        ("cuda = None; hip = '6.3'", "cuda True"),
+        (None, "cuda True"),
+    ],
+)
+def test_a_gpu_is_looked_for_in_the_torch_that_would_be_imported(here: Path, build: str | None, expected: str) -> None:
+    (here / "torch").mkdir()
+    (here / "torch/__init__.py").write_text("class cuda: is_available = lambda: True")
+    if build is not None:
+        (here / "torch/version.py").write_text(build)
+    code = "import sys; from twoafc.measurement.candidates import resolve_device"
+    code += "; print(resolve_device(None, 'fp32'), 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)  # the folder is on the path
+    assert done.stdout.decode().strip() == expected
+
+
 def test_a_clic_file_from_end_to_end(here: Path) -> None:
     answers = trees.write_clic(here / "clic")
     main(

@@ -229,11 +229,11 @@ def _fit_and_score(
     for done, task in enumerate(tasks):
         if progress:
             progress(done, len(tasks), str(task))
+        one: Scored | None = None
         for prediction in predictions(task, task.run(data.train), data):
             if prediction.split not in clusterings:
                 clusterings[prediction.split] = clustering_of(prediction.table)
-            one = parts[-1][1] if parts else None
-            if one is not None and one.prediction.P is prediction.P:  # the training table itself is the test table
+            if one is not None and one.prediction.table is prediction.table:  # the training table is the test table
                 one = one.of_split(prediction)
             else:
                 one = score(prediction, settings, clusterings[prediction.split])

@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import platform
+import runpy
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
-from importlib.metadata import distributions, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -165,10 +166,14 @@ def resolve_device(device: str | None, precision: str) -> str:
 
 
 def _sees_gpu() -> bool:
-    """Whether torch can use a GPU; where it never can, torch is not imported, which takes a second."""
-    never = platform.system() == "Darwin" or any(one.version.endswith("+cpu") for one in distributions(name="torch"))
-    if never or importlib.util.find_spec("torch") is None:
+    """Whether torch can use a GPU; a build that never can is not imported, which takes a second."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None:
         return False
+    for file in (Path(folder) / "version.py" for folder in spec.submodule_search_locations or ()):
+        build = runpy.run_path(str(file)) if file.is_file() else {}
+        if {build.get(kind, "unknown") for kind in ("cuda", "hip")} == {None}:
+            return False
     return bool(importlib.import_module("torch").cuda.is_available())
 
 
