@@ -200,11 +200,12 @@ class _Array:
         """Return the cells that were counted, in order, and start again; raise OverflowError if a place overflowed."""
         if int(self.rows.sum()) < self.added:
             raise OverflowError
-        cells = self.window.unfolded(self._counted(), int(np.count_nonzero(self.rows)))
+        cells = self.window.unfolded(self._by_span(), int(np.count_nonzero(self.rows)))
         self.rows, self.added = np.zeros(self.window.places, dtype=self.kind), 0
         return cells
 
-    def _counted(self) -> Iterator[tuple[ShortArray, NDArray[Any]]]:
+    def _by_span(self) -> Iterator[tuple[ShortArray, NDArray[Any]]]:
+        """Places with rows, in order, and their number of rows."""
         for start in range(0, len(self.rows), SPAN):
             rows = self.rows[start : start + SPAN]
             place = np.flatnonzero(rows != 0).astype(np.int32)  # quicker than of the numbers themselves
