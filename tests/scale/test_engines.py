@@ -173,8 +173,8 @@ def test_rows_without_a_place_are_counted_too(
 
 
 def test_a_cell_may_get_far_more_rows_than_in_the_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kinds, array = [], dense._Array
-    monkeypatch.setattr(dense, "_Array", lambda window, kind: kinds.append(kind) or array(window, kind))
+    used, array = [], dense._Array
+    monkeypatch.setattr(dense, "_Array", lambda window, integer: used.append(integer) or array(window, integer))
     monkeypatch.setattr(engines, "SAMPLE", 1000)
     d0, d1 = np.random.default_rng(0).uniform(0.5, 1, (2, 1000))
     spread = pl.DataFrame({"n": 1, "M": 2, "d0": d0, "d1": d1})
@@ -182,8 +182,8 @@ def test_a_cell_may_get_far_more_rows_than_in_the_sample(tmp_path: Path, monkeyp
         frame = pl.concat([spread, *[spread[:1]] * alike], rechunk=True)
         frame.write_parquet(tmp_path / "votes.parquet")
         assert count(tmp_path / "votes.parquet") == count(tmp_path / "votes.parquet", engine="duckdb")
-        assert kinds == ([np.uint16] if alike == 1000 else [np.uint16, np.int32])
-        kinds.clear()
+        assert used == ([np.uint16] if alike == 1000 else [np.uint16, np.int32])
+        used.clear()
 
 
 @st.composite

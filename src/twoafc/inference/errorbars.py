@@ -274,10 +274,7 @@ class Means:
     def influence(self, columns: FloatArray) -> FloatArray:
         """Influence of each row on the mean of each column in the row's group, shape (T, k)."""
         means = self._averages(columns) / self._mean_sizes
-        influence = self.groups.of_rows(means) * self.sizes
-        np.subtract(columns, influence, out=influence)  # in place: such arrays are large
-        influence *= self._shares
-        return influence
+        return (columns - self.groups.of_rows(means) * self.sizes) * self._shares
 
     def variance(self, influence: FloatArray, vote_effects: FloatArray | None = None) -> FloatArray:
         """Variance of each mean over rows and, where effects of votes are given, over observers."""

@@ -42,7 +42,11 @@ SPAN = 2**18
 NOWHERE = -1
 """The place of a row that has none."""
 GROUP, REF = "\0group", "\0ref"
-Kind = type[np.uint16] | type[np.int32]
+Integer = type[np.uint16] | type[np.int32]
+
+
+class PlaceOverflowError(Exception):
+    """A place has more rows than its number can count."""
 
 
 @dataclass(frozen=True)
@@ -113,18 +117,18 @@ class Window:
             code[(n < 0) | (n > M) | (self.fewest > M) | (self.most < M)] = NOWHERE
         return code
 
-    def column(self, fine: ShortArray) -> ShortArray:
-        """Bins within the window, from those of the finest lattice; rows outside have some other number."""
-        column = fine - np.int32(2)
-        column >>= np.int32((FINE.per_octave // self.lattice.per_octave).bit_length() - 1)
-        column -= np.int32(self.low - 2)
-        return column
+    def offset(self, fine: ShortArray) -> ShortArray:
+        """Offset of each distance's bin from `low`, from its bin on the finest lattice; out of range if not inside."""
+        offset = fine - np.int32(2)
+        offset >>= np.int32((FINE.per_octave // self.lattice.per_octave).bit_length() - 1)
+        offset -= np.int32(self.low - 2)
+        return offset
 
     def place(
         self, fine: tuple[ShortArray, ShortArray], d: tuple[FloatArray, FloatArray], pair: ShortArray
     ) -> IntArray:
         """Place of each row within the part of its group, or `NOWHERE`; `fine` are bins of the finest lattice."""
-        s0, s1 = map(self.column, fine)
+        s0, s1 = map(self.offset, fine)
         apart = s0 - s1
         same = np.flatnonzero(apart == 0)
         apart >>= np.int32(31)  # -1 where s1 is the larger: quicker than to compare and cast
@@ -188,20 +192,20 @@ def _divided(x: ShortArray, by: int) -> tuple[ShortArray, ShortArray]:
 class _Array:
     """The number of rows at each place, in an array of all places; two bytes each are quicker than four."""
 
-    def __init__(self, window: Window, kind: Kind) -> None:
-        self.window, self.full, self.kind = window, FULL, kind
-        self.rows, self.added = np.zeros(window.places, dtype=kind), 0
+    def __init__(self, window: Window, integer: Integer) -> None:
+        self.window, self.full, self.integer = window, FULL, integer
+        self.rows, self.added = np.zeros(window.places, dtype=integer), 0
 
     def add(self, place: IntArray) -> None:
-        np.add.at(self.rows, place, self.kind(1))  # a number of another type is added thirty times slower
+        np.add.at(self.rows, place, self.integer(1))  # a number of another type is added thirty times slower
         self.added += len(place)
 
     def emptied(self) -> pl.DataFrame:
-        """Return the cells that were counted, in order, and start again; raise OverflowError if a place overflowed."""
+        """Return the cells that were counted, in order, and start again."""
         if int(self.rows.sum()) < self.added:
-            raise OverflowError
+            raise PlaceOverflowError
         cells = self.window.unfolded(self._by_span(), int(np.count_nonzero(self.rows)))
-        self.rows, self.added = np.zeros(self.window.places, dtype=self.kind), 0
+        self.rows, self.added = np.zeros(self.window.places, dtype=self.integer), 0
         return cells
 
     def _by_span(self) -> Iterator[tuple[ShortArray, NDArray[Any]]]:
@@ -313,14 +317,14 @@ def count_densely(
     """
     windows = {name: Window.of(sample, d, lattice, ROOM // len(pairs)) for name, d in pairs.items()}
 
-    def tallies(kind: Kind) -> dict[str, _Tally]:
-        placed = {name: _Array(window, kind) if refs is None else _List(window) for name, window in windows.items()}
+    def tallies(integer: Integer) -> dict[str, _Tally]:
+        placed = {name: _Array(window, integer) if refs is None else _List(window) for name, window in windows.items()}
         return {name: _Tally(d, windows[name], placed[name]) for name, d in pairs.items()}
 
     if refs is None and rows and len(sample):
         most = max(windows[name].most_at_a_place(sample, d) for name, d in pairs.items())
         if SPARE * most * rows <= SHORT * len(sample):
-            with suppress(OverflowError):
+            with suppress(PlaceOverflowError):
                 return _counted(frame, tallies(np.uint16), rows, progress, refs)
     return _counted(frame, tallies(np.int32), rows, progress, refs)
 

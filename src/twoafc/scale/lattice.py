@@ -171,8 +171,7 @@ def _code(rows: pl.DataFrame, key: Sequence[str]) -> IntArray | None:
         if most > least:
             code *= most - least + 1
             code += columns[name].to_numpy()
-            if least:
-                code -= least
+            code -= least
     return code
 
 
@@ -329,7 +328,7 @@ class Counts:
             by_ref = self._by_ref(row) if self.refs_kept else None
             labels, sign = {name: column[first] for name, column in labels.items()}, sign[first]
             total = np.bincount(row, count)
-            u0, u1 = (np.bincount(row, np.multiply(count, u, out=u)) / total for u in (u0, u1))
+            u0, u1 = (np.bincount(row, count * u) / total for u in (u0, u1))
             count = total
         d0, d1 = self.uniform.inverse(u0), self.uniform.inverse(u1)
         # Neighbouring ranks may give the same distance, by rounding.
