@@ -2,6 +2,7 @@
 
 Run: python -m benchmarks engine (1e6 and 1e7 rows, some minutes, Spark's start among them), or in full
      python -m benchmarks engine --rows 1000000 10000000 100000000 --folder /somewhere (1.6 GB of Parquet)
+     python -m benchmarks engine --references 5000 (1e7 rows by reference, a minute)
 
 Rows are triplets of a world in which distances are log-normal and correlated, as those of one reference are, judged by
 two people or by two to five. Each figure is of a process of its own, whose peak memory is its own, and which has done
@@ -70,6 +71,19 @@ def whole(pattern: str, engine: str = "polars") -> dict[str, float]:
     return times | {"cells": len(found.cells), "digest": found.digest}
 
 
+def by_reference(pattern: str, estimator: str, tested: str) -> dict[str, float]:
+    """Count by reference and save; then fit, and score the same counts or cross-validate them."""
+    import twoafc
+
+    start = time.process_time()
+    counts = twoafc.count(pattern, keep_refs=True)
+    with tempfile.TemporaryDirectory() as folder:
+        counts["lpips"].save(Path(folder) / "counts.npz")
+    counted = time.process_time()
+    twoafc.evaluate(counts, counts if tested == "itself" else None, estimators=[estimator])
+    return {"count": counted - start, "evaluate": time.process_time() - counted}
+
+
 def alone(what: str, *arguments: str) -> dict[str, float]:
     """Run one of the above in a process of its own; with its peak memory in MB and its processor time."""
     # Not ru_maxrss, which a process inherits from the one that started it.
@@ -113,12 +127,33 @@ def by_size(root: Path, sizes: Sequence[int]) -> None:
             )
 
 
+def with_references(root: Path, references: int) -> None:
+    pattern = write(root / "2-10000000", PART, (2, 2))
+    path = root / f"{references}-references" / "votes.parquet"
+    path.parent.mkdir(exist_ok=True)
+    names = np.random.default_rng(0).integers(0, references, PART).astype(str)
+    pl.read_parquet(pattern).with_columns(ref=pl.Series(names)).write_parquet(path)
+    print(f"\n{PART:,} rows of {references:,} references, M = 2; seconds of the processor")
+    for estimator in ("density", "auto"):
+        for tested in ("itself", "by cross-validation"):
+            found = alone("by_reference", str(path), estimator, tested)
+            print(
+                f"count and save {found['count']:.1f} s; {estimator}, tested {tested}: {found['evaluate']:.1f} s; "
+                f"peak {found['MB']:,.0f} MB",
+                flush=True,
+            )
+
+
 def main(options: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[10**6, 10**7])
     parser.add_argument("--folder", type=Path, help="where Parquet is written and kept; default a temporary folder")
+    parser.add_argument("--references", type=int, help="count 1e7 rows by so many references, and nothing else")
     given = parser.parse_args(options)
     with tempfile.TemporaryDirectory() as temporary:
         root = given.folder or Path(temporary)
+        if given.references:
+            with_references(root, given.references)
+            return
         compare_engines(root / "engines")
         by_size(root, given.rows)
